@@ -1,0 +1,85 @@
+"""What an engine says about itself, and rates made from it. Missing, NaN and stale values are None, never 0."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLoad:
+    """One reading of an engine's own numbers.
+
+    Attributes:
+        at: monotonic seconds of the reading.
+        running, waiting: requests decoding, and queued in the engine.
+        token_usage: share of the KV pool in use, 0…1.
+        gen_throughput: tokens per second as the engine reports them.
+        generation_tokens: tokens generated since the engine started (`sglang:generation_tokens_total`).
+        accept_length: recent tokens per speculative step (`sglang:spec_accept_length`).
+        speculative: True if the engine runs a speculative algorithm.
+        version: SGLang version.
+    """
+
+    at: float
+    running: int | None = None
+    waiting: int | None = None
+    token_usage: float | None = None
+    gen_throughput: float | None = None
+    generation_tokens: float | None = None
+    accept_length: float | None = None
+    speculative: bool | None = None
+    version: str | None = None
+
+    def in_flight(self) -> int | None:
+        """Requests the engine holds; None unless it told both parts."""
+        if self.running is None or self.waiting is None:
+            return None
+        return self.running + self.waiting
+
+
+def finite(value: object) -> float | None:
+    """`value` as a float if it is a finite number, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+class ThroughputMeter:
+    """Tokens per second of one engine over the last seconds.
+
+    The rate of the token counter where there is one, since `gen_throughput` keeps its last value on an
+    idle engine; else `gen_throughput` while the engine says that something runs.
+
+    Args:
+        window: seconds over which the counter's rate is taken.
+    """
+
+    def __init__(self, window: float = 5.0) -> None:
+        self._window = window
+        self._samples: list[tuple[float, float]] = []
+        self._latest: EngineLoad | None = None
+
+    def record(self, load: EngineLoad) -> None:
+        """Take a reading in."""
+        self._latest = load
+        if load.generation_tokens is None:
+            return
+        if self._samples and load.generation_tokens < self._samples[-1][1]:
+            self._samples.clear()  # the engine was restarted
+        self._samples.append((load.at, load.generation_tokens))
+        while len(self._samples) > 2 and load.at - self._samples[1][0] >= self._window:
+            del self._samples[0]
+
+    def per_second(self, now: float) -> float | None:
+        """Tokens per second; None without a reading younger than twice the window."""
+        latest = self._latest
+        if latest is None or now - latest.at > 2 * self._window:
+            return None
+        if latest.generation_tokens is None:
+            idle = latest.in_flight() == 0
+            return 0.0 if idle else latest.gen_throughput
+        if len(self._samples) < 2:
+            return None
+        (began, first), (ended, last) = self._samples[0], self._samples[-1]
+        return (last - first) / (ended - began) if ended > began else None

@@ -1,0 +1,169 @@
+"""A pair: the two engines of one model, and every decision about them.
+
+This is the only place where the ledger, the policy and the engines' health meet. It knows no
+socket; the proxy asks it where a request goes and tells it what became of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from router.core.events import Decision, Observer
+from router.core.failure import Effect
+from router.core.health import EngineHealth, Standing
+from router.core.ledger import Clock, Ledger
+from router.core.policy import Policy, PolicyState, Snapshot, Switch
+from router.core.words import DecisionReason, Path, Placement
+
+SWITCHES_KEPT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """An operator's override. `until` is monotonic seconds; None: until it is taken away."""
+
+    path: Path
+    reason: str
+    until: float | None
+
+
+class Pair:
+    """Decisions for one pair of engines.
+
+    Args:
+        name: the pair's name, a metric label.
+        placement: see `Placement`; `single` has one engine.
+        engines: health by path; one entry for `single`.
+        policy: decides the active path.
+        ledger: what is in flight.
+        clock: monotonic seconds.
+        observer: told of decisions and switches.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        placement: Placement,
+        engines: Mapping[Path, EngineHealth],
+        policy: Policy,
+        ledger: Ledger,
+        clock: Clock,
+        observer: Observer,
+    ) -> None:
+        self.name = name
+        self.placement = placement
+        self.engines = dict(engines)
+        self.policy = policy
+        self.ledger = ledger
+        self.pin: Pin | None = None
+        self.switches: deque[Switch] = deque(maxlen=SWITCHES_KEPT)
+        self._clock = clock
+        self._observer = observer
+        first = policy.first_path if policy.first_path in self.engines else next(iter(self.engines))
+        self.state = PolicyState(active=first, regime=first)
+        self.began = clock()
+
+    @property
+    def active_path(self) -> Path:
+        """Where new requests go."""
+        return self.state.active
+
+    @property
+    def active_since(self) -> float:
+        """Monotonic time of the last switch, or of the start."""
+        return self.began if self.state.switched_at is None else self.state.switched_at
+
+    def evaluate(self) -> Switch | None:
+        """Ask the policy what it makes of this moment. Called for every request and by a timer."""
+        now = self._clock()
+        if self.pin and self.pin.until is not None and now >= self.pin.until:
+            self.pin = None
+        seen = Snapshot(now, self.ledger.n, self._eligible(now), self.pin.path if self.pin else None)
+        self.state, switch = self.policy.step(self.state, seen)
+        if switch:
+            self.switches.append(switch)
+            self._observer.on_switch(switch)
+        return switch
+
+    def decide(self, asked: Path | None = None) -> Decision | None:
+        """The path for a request that is about to start; None if no engine can serve it.
+
+        Args:
+            asked: the path that the request itself named, where that is allowed.
+        """
+        self.evaluate()
+        now = self._clock()
+        decision = self._choose(asked, now)
+        if decision:
+            if decision.trial:
+                self.engines[decision.path].breaker.begin_trial()
+            self._observer.on_decision(decision)
+        return decision
+
+    def decide_retry(self, failed: Path) -> Decision | None:
+        """The path for the second try of a request that failed on `failed`; None: there is none."""
+        other = failed.other
+        # Doubt is enough reason to prefer the other engine, not to refuse the only one that is left.
+        if other not in self.engines or self.engines[other].standing(self._clock()) is Standing.DEAD:
+            return None
+        decision = Decision(other, DecisionReason.RETRY)
+        self._observer.on_decision(decision)
+        return decision
+
+    def report(self, decision: Decision, effect: Effect) -> None:
+        """Tell what an attempt did: exactly once for each decision that was acted on."""
+        health = self.engines[decision.path]
+        if decision.trial:
+            health.breaker.end_trial()
+        health.record_result(effect, self._clock())
+
+    def serving(self) -> bool:
+        """True if some engine is known to be up: readiness of the router."""
+        now = self._clock()
+        return any(engine.seen_up and self._usable(path, now) for path, engine in self.engines.items())
+
+    def retry_in(self) -> float:
+        """Seconds until the first open breaker lets a trial through; 0 if none is open."""
+        now = self._clock()
+        return min(engine.breaker.reopens_in(now) for engine in self.engines.values())
+
+    def _choose(self, asked: Path | None, now: float) -> Decision | None:
+        if self.placement is Placement.SINGLE:
+            (path,) = self.engines
+            if self._usable(path, now):
+                return Decision(path, DecisionReason.SINGLE)
+            return self._trial(path, now)
+        if asked and self._usable(asked, now):
+            return Decision(asked, DecisionReason.HEADER)
+        wanted = self.pin.path if self.pin else self.state.regime
+        if trial := self._trial(asked or wanted, now):
+            return trial
+        active = self.state.active
+        if self._usable(active, now):
+            return Decision(active, self._reason(active, wanted))
+        if self._usable(active.other, now):
+            return Decision(active.other, DecisionReason.FAILOVER)
+        return self._trial(active.other, now)
+
+    def _reason(self, path: Path, wanted: Path) -> DecisionReason:
+        if path is not wanted:
+            return DecisionReason.FAILOVER
+        return DecisionReason.PINNED if self.pin or self.policy.kind == "pinned" else DecisionReason.POLICY
+
+    def _trial(self, path: Path, now: float) -> Decision | None:
+        if self.engines[path].breaker.trial_free(now):
+            return Decision(path, DecisionReason.PROBE, trial=True)
+        return None
+
+    def _eligible(self, now: float) -> frozenset[Path]:
+        """Paths that may get new requests: the good ones, or else those that only a probe doubts."""
+        standings = {path: engine.standing(now) for path, engine in self.engines.items()}
+        good = frozenset(path for path, standing in standings.items() if standing is Standing.GOOD)
+        return good or frozenset(
+            path for path, standing in standings.items() if standing is not Standing.DEAD
+        )
+
+    def _usable(self, path: Path, now: float) -> bool:
+        return path in self._eligible(now)

@@ -1,0 +1,201 @@
+"""Policies: which path new requests should take, decided from numbers alone.
+
+A policy is a pure function. It gets the state it returned last time and a snapshot of the pair, and
+returns the next state; time is a field of the snapshot. Replaying recorded snapshots through
+`step` therefore reproduces every switch.
+
+Two questions are kept apart:
+
+* the **regime**: what load asks for. `ThresholdPolicy` answers it with two watermarks; a smoothed N,
+  because closed-loop N falls by itself once the faster engine works a queue off, and a dwell, so that
+  a load which hovers at a watermark cannot make the pair flap;
+* the **target**: what may be used. A pin overrides the regime, an engine that cannot serve overrides both.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from router.core.words import Path, SwitchReason
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a policy may know of a pair at one moment.
+
+    Attributes:
+        now: monotonic seconds.
+        n: requests in flight on both paths and in the queue.
+        eligible: paths whose engine may get new requests.
+        pin: the path an operator pinned, if any.
+    """
+
+    now: float
+    n: int
+    eligible: frozenset[Path]
+    pin: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyState:
+    """What a policy remembers between two snapshots.
+
+    Attributes:
+        active: where new requests go.
+        regime: what the load alone asks for.
+        switched_at: time of the last switch; None before the first.
+        smoothed_n: exponentially smoothed N.
+        last_n: N of the last snapshot, which held until the next one.
+        seen_at: time of the last snapshot; None before the first.
+        detour: why the active path is not the regime's: `failover`, `pin`, or None.
+    """
+
+    active: Path = Path.SPECULATIVE
+    regime: Path = Path.SPECULATIVE
+    switched_at: float | None = None
+    smoothed_n: float = 0.0
+    last_n: int = 0
+    seen_at: float | None = None
+    detour: SwitchReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A change of the active path, with the inputs that made it."""
+
+    at: float
+    origin: Path
+    target: Path
+    n: int
+    smoothed_n: float
+    reason: SwitchReason
+
+
+class Policy(Protocol):
+    """Decides the active path of a pair."""
+
+    @property
+    def kind(self) -> str:
+        """Name in the configuration."""
+        ...
+
+    @property
+    def first_path(self) -> Path:
+        """The active path of a pair that has seen nothing yet."""
+        ...
+
+    def step(self, state: PolicyState, seen: Snapshot) -> tuple[PolicyState, Switch | None]:
+        """The state after `seen`, and the switch it made, if any."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdPolicy:
+    """Up at once when N ≥ high; down when the smoothed N ≤ low and the dwell has passed.
+
+    Attributes:
+        high: N at or above which new requests go to baseline.
+        low: smoothed N at or below which they come back; 0 < low < high.
+        dwell: least seconds between a switch and the next one down.
+        smoothing: time constant in seconds of the smoothing of N; 0 turns it off.
+    """
+
+    high: int
+    low: int
+    dwell: float
+    smoothing: float
+
+    @property
+    def kind(self) -> str:
+        """See `Policy.kind`."""
+        return "threshold"
+
+    @property
+    def first_path(self) -> Path:
+        """An idle pair is below every low watermark."""
+        return Path.SPECULATIVE
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low < self.high:
+            raise ValueError(f"0 < low < high is required, not low={self.low}, high={self.high}")
+        if self.dwell < 0 or self.smoothing < 0:
+            raise ValueError("dwell and smoothing must not be negative")
+
+    def step(self, state: PolicyState, seen: Snapshot) -> tuple[PolicyState, Switch | None]:
+        """See `Policy.step`."""
+        state = observe_n(state, seen, self.smoothing)
+        dwelt = state.switched_at is None or seen.now - state.switched_at >= self.dwell
+        if seen.n >= self.high:
+            state = replace(state, regime=Path.BASELINE)
+        elif state.smoothed_n <= self.low and seen.n <= self.low and dwelt:
+            state = replace(state, regime=Path.SPECULATIVE)
+        reason = SwitchReason.HIGH if state.regime is Path.BASELINE else SwitchReason.LOW
+        return settle(state, seen, dwelt=dwelt, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPolicy:
+    """Always the same path: `policy.kind: pinned`, and a pair with one engine."""
+
+    path: Path
+    kind: str
+    dwell: float = 0.0
+
+    @property
+    def first_path(self) -> Path:
+        """See `Policy.first_path`."""
+        return self.path
+
+    def step(self, state: PolicyState, seen: Snapshot) -> tuple[PolicyState, Switch | None]:
+        """See `Policy.step`."""
+        state = replace(observe_n(state, seen, 0.0), regime=self.path)
+        dwelt = state.switched_at is None or seen.now - state.switched_at >= self.dwell
+        return settle(state, seen, dwelt=dwelt, reason=SwitchReason.PIN)
+
+
+def observe_n(state: PolicyState, seen: Snapshot, smoothing: float) -> PolicyState:
+    """Fold the N of the time since the last snapshot into the smoothed N.
+
+    N is a step function of time, so the smoothing is exact whatever the spacing of snapshots:
+    s ← n + (s − n)·exp(−Δt/τ), with the n that held during Δt.
+    """
+    if smoothing == 0.0:
+        smoothed = float(seen.n)
+    elif state.seen_at is None:
+        smoothed = 0.0
+    else:
+        elapsed = max(0.0, seen.now - state.seen_at)
+        smoothed = state.last_n + (state.smoothed_n - state.last_n) * math.exp(-elapsed / smoothing)
+    return replace(state, smoothed_n=smoothed, last_n=seen.n, seen_at=seen.now)
+
+
+def settle(
+    state: PolicyState, seen: Snapshot, *, dwelt: bool, reason: SwitchReason
+) -> tuple[PolicyState, Switch | None]:
+    """Turn the regime into the active path: pins first, then what can serve at all.
+
+    Leaving an engine that cannot serve is immediate. Coming back to one that has recovered waits for
+    the dwell, so an engine that comes and goes costs at most one return per dwell.
+    """
+    if not seen.eligible:
+        return state, None
+    wanted = seen.pin or state.regime
+    detour = SwitchReason.PIN if seen.pin else None
+    if wanted not in seen.eligible:
+        wanted, detour = wanted.other, SwitchReason.FAILOVER
+    if wanted is state.active:
+        return replace(state, detour=detour), None
+    if detour is SwitchReason.FAILOVER:
+        reason = SwitchReason.FAILOVER
+    elif seen.pin:
+        reason = SwitchReason.PIN
+    elif state.detour is SwitchReason.FAILOVER:
+        if state.active in seen.eligible and not dwelt:
+            return state, None
+        reason = SwitchReason.RECOVERED
+    elif state.detour is SwitchReason.PIN:
+        reason = SwitchReason.UNPIN
+    switch = Switch(seen.now, state.active, wanted, seen.n, state.smoothed_n, reason)
+    return replace(state, active=wanted, switched_at=seen.now, detour=detour), switch
