@@ -1,0 +1,275 @@
+"""The configuration: every key, its default and what it must agree with.
+
+Attributes are named as the keys of the file. Durations are in seconds (in `timeouts` 0 means no limit), sizes
+in bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator, model_validator
+
+from router.config.errors import Invalid
+from router.config.fields import (
+    ClientKey,
+    EngineUrl,
+    FileName,
+    Flag,
+    Host,
+    Name,
+    OptionalKey,
+    Port,
+    Token,
+    is_loopback,
+    is_wildcard,
+    listed,
+    one_of,
+    whole,
+)
+from router.config.units import Duration, PositiveDuration, PositiveSize, format_size
+from router.core.words import Path, Placement
+
+DEFAULT_HIGH = 8
+DEFAULT_LOW = 3
+
+Count = Annotated[int, whole(1)]
+
+
+class _Section(BaseModel):
+    # Defaults are checked too: one key changed by the operator may contradict the default of another.
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
+
+
+class Server(_Section):
+    """The data port and its limits."""
+
+    host: Host = "0.0.0.0"
+    port: Port = 8000
+    max_body: PositiveSize = 64 << 20
+    body_memory: PositiveSize = 1 << 30
+    max_active: Count = 512
+    queue_size: Annotated[int, whole(0)] = 256
+    queue_timeout: PositiveDuration = 30.0
+    drain_timeout: Duration = 300.0
+    api_keys: Annotated[tuple[ClientKey, ...], BeforeValidator(listed)] = ()
+    api_keys_file: FileName = None
+
+    @field_validator("body_memory")
+    @classmethod
+    def _one_body_fits(cls, body_memory: int, info: ValidationInfo) -> int:
+        max_body = info.data.get("max_body", 0)
+        if body_memory < max_body:
+            raise Invalid(
+                "is smaller than server.max_body, so the largest body would never be let in",
+                f"{format_size(max_body)} or more",
+            )
+        return body_memory
+
+
+class Admin(_Section):
+    """The admin port: metrics, live page and the calls that change state."""
+
+    host: Host = "127.0.0.1"
+    port: Port = 29000
+    token: Token = ""  # type: ignore[assignment]
+    allowed_hosts: Annotated[tuple[Host, ...], BeforeValidator(listed)] = ()
+
+    @model_validator(mode="after")
+    def _closed_to_strangers(self) -> Self:
+        if not is_loopback(self.host) and not self.token.get_secret_value():
+            raise Invalid(
+                f"is needed because admin.host {self.host} can be reached from other machines",
+                "a token, or a loopback admin.host such as 127.0.0.1",
+                ("token",),
+            )
+        return self
+
+
+class Engine(_Section):
+    """One SGLang server."""
+
+    url: EngineUrl
+    api_key: OptionalKey = None
+    admin_api_key: OptionalKey = None
+
+
+class Pair(_Section):
+    """The engines of one model."""
+
+    name: Name = "default"
+    placement: Annotated[Placement, one_of(*Placement)] = Placement.SHARED
+    speculative: Engine | None = None
+    baseline: Engine | None = None
+
+    @model_validator(mode="after")
+    def _engines_fit_placement(self) -> Self:
+        missing = [path for path in Path if self.engine(path) is None]
+        if self.placement is Placement.SINGLE:
+            if len(missing) != 1:
+                raise Invalid(
+                    f"is single, but the pair has {2 - len(missing)} engines",
+                    "exactly one of speculative, baseline; or placement shared or separate with both",
+                    ("placement",),
+                )
+        elif missing:
+            raise Invalid(
+                f"is needed by placement {self.placement}",
+                "an engine: {url: http://HOST:PORT}; or placement single",
+                (missing[0].value,),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _engines_differ(self) -> Self:
+        if self.speculative and self.baseline and self.speculative.url == self.baseline.url:
+            raise Invalid(
+                "is the same as the speculative engine's",
+                "a different engine for each path; or placement single with one engine",
+                ("baseline", "url"),
+            )
+        return self
+
+    def engine(self, path: Path) -> Engine | None:
+        """The engine that serves the path, if the pair has one."""
+        return self.speculative if path is Path.SPECULATIVE else self.baseline
+
+
+class Policy(_Section):
+    """What decides about the active path."""
+
+    kind: Annotated[Literal["threshold", "pinned"], one_of("threshold", "pinned")] = "threshold"
+    high: Annotated[int, whole(2)] = DEFAULT_HIGH
+    low: Count = DEFAULT_LOW
+    dwell: Duration = 10.0
+    smoothing: Duration = 2.0
+    path: Annotated[Path | None, one_of(*Path, nullable=True)] = None
+
+    @field_validator("low")
+    @classmethod
+    def _below_high(cls, low: int, info: ValidationInfo) -> int:
+        high = info.data.get("high")
+        if high is not None and low >= high:
+            raise Invalid(f"is not below policy.high ({high})", f"0 < low < high: from 1 to {high - 1}")
+        return low
+
+    @field_validator("path")
+    @classmethod
+    def _only_pinned(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        kind = info.data.get("kind")
+        if kind == "pinned" and path is None:
+            raise Invalid("is needed by policy.kind pinned", ", ".join(Path))
+        if kind == "threshold" and path is not None:
+            raise Invalid("has no meaning with policy.kind threshold", "null, or policy.kind pinned")
+        return path
+
+
+class Routing(_Section):
+    """What a client may say about the path of its request."""
+
+    allow_path_header: Flag = False
+
+
+class Timeouts(_Section):
+    """Limits of one request, in seconds. 0 means none."""
+
+    connect: Duration = 2.0
+    first_byte: Duration = 600.0
+    idle: Duration = 300.0
+    total: Duration = 0.0
+    client_header: Duration = 15.0
+    client_body: Duration = 60.0
+    client_write: Duration = 60.0
+    keep_alive: Duration = 75.0
+
+
+class Retry(_Section):
+    """How often a request may be sent again before its first byte reached the client."""
+
+    other_path: Annotated[int, whole(0, 1)] = 1
+
+
+class Breaker(_Section):
+    """When traffic alone takes an engine out, and how it comes back."""
+
+    failure_threshold: Count = 5
+    success_threshold: Count = 2
+    open_for: PositiveDuration = 10.0
+
+
+class ReadyProbe(_Section):
+    """The cheap, frequent question whether an engine is up."""
+
+    interval: PositiveDuration = 1.0
+    timeout: PositiveDuration = 2.0
+
+
+class DeepProbe(_Section):
+    """The rare question that runs a token through an engine, to catch a hung scheduler."""
+
+    interval: PositiveDuration = 30.0
+    timeout: PositiveDuration = 25.0
+
+
+class Health(_Section):
+    """Probes of the engines."""
+
+    ready: ReadyProbe = ReadyProbe()
+    deep: DeepProbe = DeepProbe()
+    failure_threshold: Count = 3
+    success_threshold: Count = 2
+
+
+class EngineCalls(_Section):
+    """What the router adds to the requests it sends to engines."""
+
+    inject_rid: Flag = False
+
+
+class Log(_Section):
+    """What is logged, and how."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], one_of("debug", "info", "warning", "error")
+    ] = "info"
+    format: Annotated[Literal["auto", "text", "json"], one_of("auto", "text", "json")] = "auto"
+
+
+def _one_pair(value: object) -> tuple[object, ...]:
+    pairs = listed(value)
+    if not pairs:
+        raise Invalid("is empty", "exactly one pair")
+    if len(pairs) > 1:
+        raise Invalid(f"holds {len(pairs)} pairs", "for now exactly one pair")
+    return pairs
+
+
+class Config(_Section):
+    """The whole configuration. Only `pairs` has no default."""
+
+    server: Server = Server()
+    admin: Admin = Admin()
+    pairs: Annotated[tuple[Pair, ...], BeforeValidator(_one_pair)]
+    policy: Policy = Policy()
+    routing: Routing = Routing()
+    timeouts: Timeouts = Timeouts()
+    retry: Retry = Retry()
+    breaker: Breaker = Breaker()
+    health: Health = Health()
+    engine: EngineCalls = EngineCalls()
+    log: Log = Log()
+
+    @field_validator("admin")
+    @classmethod
+    def _own_port(cls, admin: Admin, info: ValidationInfo) -> Admin:
+        server: Server | None = info.data.get("server")
+        if server is None or admin.port == 0 or admin.port != server.port:
+            return admin
+        if _meet(admin.host, server.host):
+            raise Invalid("is also server.port, on the same host", "two different ports", ("port",))
+        return admin
+
+
+def _meet(one: str, other: str) -> bool:
+    one, other = (host if host != "localhost" else "127.0.0.1" for host in (one, other))
+    return one == other or is_wildcard(one) or is_wildcard(other)

@@ -1,0 +1,7 @@
+"""Keys and values that are planned and that people may therefore have in their files already."""
+
+from __future__ import annotations
+
+UNBUILT_KEYS = frozenset({"launch", "routing.rules"})
+UNBUILT_VALUES = frozenset({("policy.kind", "calibrated")})
+NOT_SUPPORTED = "is not supported by this version"
