@@ -25,7 +25,7 @@ def check(config_path: Path, as_json: bool) -> int:
     if as_json:
         print(json.dumps(shown, indent=2))
     else:
-        print(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True), end="")
+        print(yaml.safe_dump(shown, sort_keys=False), end="")
     if placeholder_thresholds(config):
         print(
             f"{config_path}: note: policy.high and policy.low are the shipped placeholders, not measured",

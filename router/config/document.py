@@ -13,7 +13,8 @@ from router.config.scalars import FromEnv, UnknownReference, expand, resolve
 
 KeyPath = tuple[str | int, ...]
 MAX_DEPTH = 16
-_SHORTHAND = "YAML anchors (&), aliases (*) and tags (!) are not supported"
+_SHORTHAND = "has a YAML anchor (&), alias (*) or tag (!)"
+_PLAIN = "none of them; text that starts with such a sign needs quotes"
 
 
 @dataclass(slots=True)
@@ -79,9 +80,10 @@ class _Loader(yaml.SafeLoader):
         event = self.peek_event()  # type: ignore[no-untyped-call]
         named = getattr(event, "anchor", None) or isinstance(event, yaml.AliasEvent)
         if named or getattr(event, "tag", None) is not None:
-            raise _Refused(problem=_SHORTHAND, problem_mark=event.start_mark)
+            raise _Refused(problem=_SHORTHAND, problem_mark=event.start_mark, note=_PLAIN)
         if self.depth >= MAX_DEPTH:
-            raise _Refused(problem=f"more than {MAX_DEPTH} levels of nesting", problem_mark=event.start_mark)
+            deepest = f"at most {MAX_DEPTH} levels"
+            raise _Refused(problem="is nested too deeply", problem_mark=event.start_mark, note=deepest)
         self.depth += 1
         try:
             return super().compose_node(parent, index)
@@ -144,10 +146,10 @@ def _unreadable(text: str, file: str, error: Exception) -> Problem:
             code = error.character if isinstance(error.character, int) else ord(error.character)
             what = f"holds the character U+{code:04X}, which YAML does not allow"
             return Problem(file, before.count("\n") + 1, "", what)
-        return Problem(file, None, "", f"is not valid YAML: {printable(str(error))[:200]}")
+        return Problem(file, None, "", "is not valid YAML: an escape in quoted text stands for no character")
     line = error.problem_mark.line
     if isinstance(error, _Refused):
-        return Problem(file, line + 1, "", str(error.problem))
+        return Problem(file, line + 1, "", str(error.problem), None, str(error.note))
     # A tab at the start of a line can make the parser stumble a little later.
     lines = text.splitlines()
     for number in range(min(line, len(lines) - 1), max(line - 2, -1), -1):

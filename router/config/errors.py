@@ -1,8 +1,8 @@
 """What a wrong configuration raises, and how a wrong value is shown.
 
-    ValueError
-    +-- Invalid        one value is wrong; raised by the checks of single fields
-    +-- ConfigError    all problems of one file; the only error that leaves this package
+ValueError
++-- Invalid        one value is wrong; raised by the checks of single fields
++-- ConfigError    all problems of one file; the only error that leaves this package
 """
 
 from __future__ import annotations

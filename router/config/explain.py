@@ -34,18 +34,21 @@ def _explain_one(document: Document, path: KeyPath, detail: ErrorDetails) -> Non
             if plain in UNBUILT_KEYS:
                 document.blame(path, NOT_SUPPORTED)
             else:
-                document.blame(path, "is an unknown key", None, _near(path))
+                _explain_unknown(document, path)
         case "missing":
             document.blame(path, "is missing", None, _MISSING.get(str(path[-1]), ""))
         case "value_error":
             wrong = detail.get("ctx", {}).get("error")
             assert isinstance(wrong, Invalid), wrong
-            what = NOT_SUPPORTED if (plain, value) in UNBUILT_VALUES else wrong.what
-            document.blame(path, what, _show(path, value), wrong.allowed)
+            got = _show(path, value)
+            if value is _ABSENT and not wrong.at:
+                got = f"the default {shown(detail['input'])}"
+            unbuilt = isinstance(value, str) and (plain, value) in UNBUILT_VALUES
+            document.blame(path, NOT_SUPPORTED if unbuilt else wrong.what, got, wrong.allowed)
         case "model_type" | "model_attributes_type":
             _explain_section(document, path, value)
-        case other:
-            document.blame(path, f"is not acceptable ({other})", _show(path, value))
+        case _:
+            document.blame(path, "is not acceptable", _show(path, value))
 
 
 _MISSING = {
@@ -88,16 +91,16 @@ def _show(path: KeyPath, value: object) -> str | None:
     return shown(value)
 
 
-def _near(path: KeyPath) -> str:
-    """What to write instead of an unknown key."""
+def _explain_unknown(document: Document, path: KeyPath) -> None:
     key, keys = str(path[-1]), _keys(path[:-1])
-    close = difflib.get_close_matches(key.lower(), keys, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {close[0]}?"
+    near = difflib.get_close_matches(key.lower(), keys, n=1, cutoff=0.6)
     elsewhere = [dotted(place) for place in _all_keys(Config, ()) if place[-1] == key]
-    if len(elsewhere) == 1:
-        return f"did you mean {elsewhere[0]}?"
-    return ", ".join(keys)
+    if not near and len(elsewhere) == 1:
+        near = elsewhere
+    if near:
+        document.blame(path, f"is an unknown key, did you mean {near[0]}?")
+    else:
+        document.blame(path, "is an unknown key", None, ", ".join(keys))
 
 
 def _keys(path: KeyPath) -> list[str]:

@@ -109,7 +109,7 @@ def _host(value: object) -> str:
 
 
 def _file_name(value: object) -> str | None:
-    if value is None or value == "":
+    if _is_nothing(value):
         return None
     text = _text(value, "the path of a file, or null")
     if "\0" in text:

@@ -64,7 +64,7 @@ def expand(text: str, env: Mapping[str, str]) -> str:
         if match.group() == "$${":
             return "${"
         if name is None:
-            raise UnknownReference("has a ${ that is no ${NAME} or ${NAME:-default}; a literal ${ is written $${")
+            raise UnknownReference("has a ${ that is not ${NAME} or ${NAME:-default} (plain: $${)")
         if default is not None:
             return env.get(name) or str(default)
         if name not in env:

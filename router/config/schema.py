@@ -61,7 +61,7 @@ class Server(_Section):
         max_body = info.data.get("max_body", 0)
         if body_memory < max_body:
             raise Invalid(
-                "is smaller than server.max_body, so the largest body would never be let in",
+                f"of {format_size(body_memory)} could never hold a body of server.max_body",
                 f"{format_size(max_body)} or more",
             )
         return body_memory
