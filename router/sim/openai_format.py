@@ -1,0 +1,166 @@
+"""The OpenAI routes' bytes, field by field in the order that SGLang writes them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from router.sim import errors
+from router.sim.calls import Call
+from router.sim.choice import DONE, Choice, metadata_json, usage, usage_json
+from router.sim.request import Delivery
+
+_encode = msgspec.json.encode
+
+
+class ChatFormat:
+    """/v1/chat/completions."""
+
+    headers_at_once = False
+
+    def __init__(self, call: Call, created: int) -> None:
+        self._call = call
+        self._model = _encode(call.model)
+        self._created = created
+        self._heads: dict[int, bytes] = {}
+
+    def events(self, choice: Choice, delivery: Delivery) -> list[bytes]:
+        head = self._heads.get(choice.index)
+        found = []
+        if head is None:
+            head = self._heads[choice.index] = self._head(choice)
+            found.append(head + b',"role":"assistant","content":""' + _OPEN_END + b"}\n\n")
+        text = choice.take(delivery)
+        if text:
+            usage_part = b""
+            if self._call.continuous_usage:
+                usage_part = b',"usage":' + usage_json(choice.prompt.tokens, choice.taken)
+            found.append(b"".join((head, b',"content":"', text, b'"', _OPEN_END, usage_part, b"}\n\n")))
+        if delivery.finish is not None:
+            found.append(head + _finish_part(choice, delivery) + b"]}\n\n")
+        return found
+
+    def tail(self, choices: list[Choice]) -> list[bytes]:
+        if not self._call.include_usage:
+            return [DONE]
+        return [self._usage_event(choices[0].rid, *usage(choices)), DONE]
+
+    def error_events(self, message: str, code: int) -> list[bytes]:
+        events = [errors.stream_event(message, code)]
+        if self._call.include_usage:
+            events.append(self._usage_event("", 0, 0))
+        return [*events, DONE]
+
+    def body(self, choices: list[Choice]) -> bytes:
+        prompt, completion = usage(choices)
+        return b"".join(
+            (
+                b'{"id":%s,"object":"chat.completion","created":%d,'
+                % (_encode(choices[0].rid), self._created),
+                b'"model":%s,"choices":[%s],' % (self._model, b",".join(map(_chat_choice, choices))),
+                b'"usage":%s,"metadata":%s}' % (usage_json(prompt, completion), metadata_json(completion)),
+            )
+        )
+
+    def _head(self, choice: Choice) -> bytes:
+        return (
+            b'data: {"id":%s,"object":"chat.completion.chunk","created":%d,"model":%s,'
+            b'"choices":[{"index":%d,"delta":{"reasoning_content":null'
+        ) % (_encode(choice.rid), self._created, self._model, choice.index)
+
+    def _usage_event(self, rid: str, prompt: int, completion: int) -> bytes:
+        return (
+            b'data: {"id":%s,"object":"chat.completion.chunk","created":%d,"model":%s,'
+            b'"choices":[],"usage":%s}\n\n'
+        ) % (_encode(rid), self._created, self._model, usage_json(prompt, completion))
+
+
+_OPEN_END = b'},"logprobs":null,"finish_reason":null,"matched_stop":null}]'
+
+
+def _finish_part(choice: Choice, delivery: Delivery) -> bytes:
+    return b'},"logprobs":null,"finish_reason":%s,"matched_stop":%s}' % (
+        _encode(delivery.finish),
+        _encode(choice.matched_stop),
+    )
+
+
+def _chat_choice(choice: Choice) -> bytes:
+    return (
+        b'{"index":%d,"message":{"role":"assistant","content":"%s","reasoning_content":null},'
+        b'"logprobs":null,"finish_reason":%s,"matched_stop":%s}'
+    ) % (choice.index, bytes(choice.text), _encode(choice.request.finish), _encode(choice.matched_stop))
+
+
+class CompletionFormat:
+    """/v1/completions."""
+
+    headers_at_once = False
+
+    def __init__(self, call: Call, created: int) -> None:
+        self._call = call
+        self._model = _encode(call.model)
+        self._created = created
+
+    def events(self, choice: Choice, delivery: Delivery) -> list[bytes]:
+        text = choice.take(delivery)
+        counts = b"null"
+        if self._call.continuous_usage:
+            counts = _short_usage(choice.prompt.tokens, choice.taken)
+        matched = choice.matched_stop if delivery.finish is not None else None
+        return [
+            b"".join(
+                (
+                    self._head(choice.rid),
+                    b'[{"index":%d,"text":"%s","logprobs":null,' % (choice.index, text),
+                    b'"finish_reason":%s,"matched_stop":%s}]' % (_encode(delivery.finish), _encode(matched)),
+                    b',"usage":%s}\n\n' % counts,
+                )
+            )
+        ]
+
+    def tail(self, choices: list[Choice]) -> list[bytes]:
+        if not self._call.include_usage:
+            return [DONE]
+        counts = _short_usage(*usage(choices))
+        return [self._head(choices[0].rid) + b'[],"usage":%s}\n\n' % counts, DONE]
+
+    def error_events(self, message: str, code: int) -> list[bytes]:
+        events = [errors.stream_event(message, code)]
+        if self._call.include_usage:
+            events.append(self._head("") + b'[],"usage":%s}\n\n' % _short_usage(0, 0))
+        return [*events, DONE]
+
+    def body(self, choices: list[Choice]) -> bytes:
+        prompt, completion = usage(choices)
+        return b"".join(
+            (
+                b'{"id":%s,"object":"text_completion","created":%d,'
+                % (_encode(choices[0].rid), self._created),
+                b'"model":%s,"choices":[%s],' % (self._model, b",".join(map(_text_choice, choices))),
+                b'"usage":%s,"metadata":%s}' % (usage_json(prompt, completion), metadata_json(completion)),
+            )
+        )
+
+    def _head(self, rid: str) -> bytes:
+        return b'data: {"id":%s,"object":"text_completion","created":%d,"model":%s,"choices":' % (
+            _encode(rid),
+            self._created,
+            self._model,
+        )
+
+
+def _short_usage(prompt: int, completion: int) -> bytes:
+    return b'{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d,"reasoning_tokens":0}' % (
+        prompt,
+        prompt + completion,
+        completion,
+    )
+
+
+def _text_choice(choice: Choice) -> bytes:
+    return b'{"index":%d,"text":"%s","logprobs":null,"finish_reason":%s,"matched_stop":%s}' % (
+        choice.index,
+        bytes(choice.text),
+        _encode(choice.request.finish),
+        _encode(choice.matched_stop),
+    )
