@@ -1,8 +1,12 @@
-"""What an engine says about itself, and rates made from it. Missing, NaN and stale values are None, never 0."""
+"""What an engine says about itself, and rates made from it.
+
+Missing, NaN and stale values are None, never 0.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -15,7 +19,7 @@ class EngineLoad:
         running, waiting: requests decoding, and queued in the engine.
         token_usage: share of the KV pool in use, 0…1.
         gen_throughput: tokens per second as the engine reports them.
-        generation_tokens: tokens generated since the engine started (`sglang:generation_tokens_total`).
+        generation_tokens: tokens generated since the engine started.
         accept_length: recent tokens per speculative step (`sglang:spec_accept_length`).
         speculative: True if the engine runs a speculative algorithm.
         version: SGLang version.
@@ -42,7 +46,11 @@ def finite(value: object) -> float | None:
     """`value` as a float if it is a finite number, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) else None
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond the floats, which JSON may hold
+        return None
+    return number if math.isfinite(number) else None
 
 
 class ThroughputMeter:
@@ -83,3 +91,42 @@ class ThroughputMeter:
             return None
         (began, first), (ended, last) = self._samples[0], self._samples[-1]
         return (last - first) / (ended - began) if ended > began else None
+
+
+class Readings:
+    """What is known now of one engine's own numbers: its latest reading and the rate made from it.
+
+    Args:
+        clock: monotonic seconds.
+        max_age: seconds after which a reading says nothing any more.
+    """
+
+    def __init__(self, clock: Callable[[], float], max_age: float = 10.0) -> None:
+        self._clock = clock
+        self._max_age = max_age
+        self._latest: EngineLoad | None = None
+        self._meter = ThroughputMeter()
+
+    def record(self, load: EngineLoad) -> None:
+        """Take a reading in."""
+        self._latest = load
+        self._meter.record(load)
+
+    def forget(self) -> None:
+        """The engine is gone: its last words must not be read as the state of the next one."""
+        self._latest = None
+        self._meter = ThroughputMeter()
+
+    def latest(self) -> EngineLoad | None:
+        """The latest reading; None if there is none younger than `max_age`."""
+        latest = self._latest
+        return latest if latest and self._clock() - latest.at <= self._max_age else None
+
+    def accept_length(self) -> float | None:
+        """Tokens per speculative step; None if not known."""
+        latest = self.latest()
+        return latest.accept_length if latest else None
+
+    def tokens_per_second(self) -> float | None:
+        """Tokens per second that the engine generates; None if not known."""
+        return self._meter.per_second(self._clock()) if self.latest() else None

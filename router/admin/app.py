@@ -1,0 +1,100 @@
+"""The admin port: metrics, probes and status. Everything here is read only and holds no secret."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from router.admin.guard import HostCheck, SafeHeaders, error_response
+from router.admin.status import status_view
+from router.admin.view import AdminView
+from router.core.failure import TABLE, Kind
+from router.observe.exposition import render
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>spec-router</title>
+<h1>spec-router</h1>
+<ul>
+<li><a href="/admin/status">/admin/status</a>: what it is doing now, as JSON
+<li><a href="/metrics">/metrics</a>: for Prometheus
+<li><a href="/healthz">/healthz</a>: it runs
+<li><a href="/readyz">/readyz</a>: it can serve requests
+</ul>
+</html>
+"""
+
+
+def build_admin(
+    view: AdminView,
+    registry: CollectorRegistry,
+    token: str,
+    allowed_hosts: Iterable[str],
+    bind_host: str,
+) -> Starlette:
+    """The application of the admin port.
+
+    Args:
+        view: the running router.
+        registry: its metrics.
+        token: what calls that change something must show; there are none yet.
+        allowed_hosts: names under which the port may be asked, besides loopback ones and `bind_host`.
+        bind_host: the address it listens on.
+    """
+
+    async def metrics(request: Request) -> Response:
+        body, content_type = render(registry, request.headers.get("accept", ""))
+        return Response(body, headers={"content-type": content_type})
+
+    async def alive(request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def ready(request: Request) -> Response:
+        if view.draining():
+            return JSONResponse({"status": "draining"}, 503)
+        return (
+            JSONResponse({"status": "ready"}) if view.ready() else JSONResponse({"status": "not ready"}, 503)
+        )
+
+    async def status(request: Request) -> Response:
+        return JSONResponse(status_view(view))
+
+    async def page(request: Request) -> Response:
+        return HTMLResponse(_PAGE)
+
+    app = Starlette(
+        routes=[
+            Route("/metrics", metrics),
+            Route("/healthz", alive),
+            Route("/health", alive),
+            Route("/readyz", ready),
+            Route("/admin/status", status),
+            Route("/", page),
+        ],
+        middleware=[
+            Middleware(SafeHeaders),
+            Middleware(HostCheck, bind_host=bind_host, allowed_hosts=tuple(allowed_hosts)),
+        ],
+        exception_handlers={HTTPException: _refuse, Exception: _refuse},
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    """Starlette's own refusals, in the shape of all others."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    kind = {404: Kind.ROUTE, 405: Kind.METHOD}.get(status, Kind.INTERNAL)
+    row = TABLE[kind]
+    response = error_response(status, row.message, row.error_type, kind.value)
+    if isinstance(error, HTTPException) and error.headers:
+        response.headers.update(error.headers)
+    return response

@@ -1,0 +1,82 @@
+"""The answer of `GET /admin/status`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from router.admin.view import AdminView
+from router.core.policy import Policy, Switch, ThresholdPolicy
+from router.core.words import Path
+from router.observe.recent import Recent
+from router.observe.state import Watched
+
+SWITCHES_SHOWN = 50
+
+
+def status_view(view: AdminView) -> dict[str, Any]:
+    """The router's state as plain JSON values.
+
+    Durations are seconds, `at` is seconds since the epoch, what is not known is null. `requests` and
+    `tokens` count from the start; the quantiles are over the last minute or 500 requests.
+    """
+    watched = view.watched
+    pair, now = watched.pair, watched.clock()
+    to_wall = view.wall() - now
+    return {
+        "version": view.version,
+        "draining": view.draining(),
+        "pairs": [
+            {
+                "name": pair.name,
+                "placement": pair.placement.value,
+                "policy": _policy(pair.policy),
+                "active_path": pair.active_path.value,
+                "since_seconds": round(now - pair.active_since, 3),
+                "n": pair.ledger.n,
+                "queued": pair.ledger.queued,
+                "mixed_seconds": round(pair.ledger.mixed_seconds(), 3),
+                "paths": {path.value: _path(path, watched, view.recent, now) for path in pair.engines},
+                "switches": [_switch(switch, to_wall) for switch in list(pair.switches)[-SWITCHES_SHOWN:]],
+            }
+        ],
+    }
+
+
+def _policy(policy: Policy) -> dict[str, Any]:
+    threshold = policy if isinstance(policy, ThresholdPolicy) else None
+    return {
+        "kind": policy.kind,
+        "high": threshold and threshold.high,
+        "low": threshold and threshold.low,
+        "dwell": threshold and threshold.dwell,
+        "smoothing": threshold and threshold.smoothing,
+    }
+
+
+def _path(path: Path, watched: Watched, recent: Recent, now: float) -> dict[str, Any]:
+    engine = watched.pair.engines[path]
+    load = watched.load(path)
+    figures = recent.figures(path)
+    return {
+        "active": watched.pair.ledger.active_on(path),
+        "up": engine.up(now),
+        "breaker": engine.breaker.state(now).value,
+        "running": load and load.running,
+        "waiting": load and load.waiting,
+        "tokens_per_second": watched.tokens_per_second(path),
+        "accept_length": watched.accept_length() if path is Path.SPECULATIVE else None,
+        "ttft_p50": figures.ttft_p50,
+        "ttft_p99": figures.ttft_p99,
+        "requests": figures.requests,
+        "tokens": figures.tokens,
+    }
+
+
+def _switch(switch: Switch, to_wall: float) -> dict[str, Any]:
+    return {
+        "at": round(switch.at + to_wall, 3),
+        "from": switch.origin.value,
+        "to": switch.target.value,
+        "n": switch.n,
+        "reason": switch.reason.value,
+    }

@@ -1,0 +1,1 @@
+"""Looking after the engines: probes of their health, readings of their load."""

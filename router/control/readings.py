@@ -1,0 +1,133 @@
+"""Reading what an engine says of itself (SGLang 0.5.16 to 0.5.23).
+
+Pure. What is missing, malformed or not a number is None, never an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from router.core.load import finite
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """`/v1/loads`, over all data parallel ranks."""
+
+    running: int | None = None
+    waiting: int | None = None
+    token_usage: float | None = None
+    gen_throughput: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """The series of `/metrics` that matter here."""
+
+    generation_tokens: float | None = None
+    accept_length: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """`/server_info` without its secrets."""
+
+    version: str | None = None
+    speculative: bool | None = None
+
+
+def read_loads(body: bytes) -> Loads:
+    """Sums over ranks; the mean of their token usage, for each has a pool of the same size."""
+    answer = _json(body)
+    ranks = answer.get("loads") if answer else None
+    if not isinstance(ranks, list) or not ranks or not all(isinstance(rank, dict) for rank in ranks):
+        return Loads()
+
+    def total(key: str) -> float | None:
+        values = [number for rank in ranks if (number := finite(rank.get(key))) is not None]
+        return sum(values) if len(values) == len(ranks) else None
+
+    running, waiting, usage = total("num_running_reqs"), total("num_waiting_reqs"), total("token_usage")
+    return Loads(
+        running=None if running is None else int(running),
+        waiting=None if waiting is None else int(waiting),
+        token_usage=None if usage is None else usage / len(ranks),
+        gen_throughput=total("gen_throughput"),
+    )
+
+
+def read_info(body: bytes) -> Info:
+    """Version and whether a speculative algorithm runs."""
+    answer = _json(body)
+    if not answer:
+        return Info()
+    version = answer.get("version")
+    speculative = None
+    if "speculative_algorithm" in answer:
+        speculative = str(answer["speculative_algorithm"] or "none").lower() != "none"
+    return Info(version if isinstance(version, str) and len(version) <= 64 else None, speculative)
+
+
+def read_gauges(body: bytes) -> Gauges:
+    """Counted tokens and the recent accept length.
+
+    `realtime_tokens_total{mode="decode"}` grows while requests run; `generation_tokens_total` only when
+    one ends, so its rate jumps, and it serves where the former is absent. The accept length of a plain
+    engine, or of one that has not decoded yet, reads 0, which means unknown.
+    """
+    decoded = _by_rank(_samples(body, b"realtime_tokens_total"), mode="decode")
+    finished = _by_rank(_samples(body, b"generation_tokens_total"))
+    lengths = [value for value in _by_rank(_samples(body, b"spec_accept_length")) if value > 0.0]
+    counted = decoded or finished
+    return Gauges(
+        generation_tokens=sum(counted) if counted else None,
+        accept_length=sum(lengths) / len(lengths) if lengths else None,
+    )
+
+
+_SAMPLE_END = re.compile(rb"(?:\{(?P<labels>[^\n]*)\})?[ \t]+(?P<value>[^\s]+)[^\n]*(?:\n|\Z)")
+_LABEL = re.compile(rb'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+
+
+def _samples(body: bytes, name: bytes) -> Iterator[tuple[dict[bytes, bytes], float]]:
+    """Labels and finite value of each sample of a family; other lines are not looked at."""
+    start = b"\nsglang:" + name
+    text = b"\n" + body
+    at = text.find(start)
+    while at >= 0:
+        found = _SAMPLE_END.match(text, at + len(start))
+        if found:
+            try:
+                value = finite(float(found["value"]))
+            except ValueError:
+                value = None
+            if value is not None:
+                yield dict(_LABEL.findall(found["labels"] or b"")), value
+        at = text.find(start, at + len(start))
+
+
+def _by_rank(samples: Iterator[tuple[dict[bytes, bytes], float]], mode: str | None = None) -> list[float]:
+    """One value per data parallel rank.
+
+    Tensor, pipeline and expert ranks repeat their rank's numbers, and with priorities each has a series
+    beside the sum, whose label is empty.
+    """
+    ranks: dict[bytes, float] = defaultdict(float)
+    for labels, value in samples:
+        if labels.get(b"priority") or (mode and labels.get(b"mode") != mode.encode()):
+            continue
+        rank = labels.get(b"dp_rank", b"")
+        ranks[rank] = max(ranks[rank], value)
+    return list(ranks.values())
+
+
+def _json(body: bytes) -> dict[str, object] | None:
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return answer if isinstance(answer, dict) else None
