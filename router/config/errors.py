@@ -69,7 +69,7 @@ def shown(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case int() | float():
-            return _cut(_number(value))
+            return _cut(str(value))
         case str():
             hidden = _QUERY.sub(rf"\1?{MASK}", _USER_INFO.sub(f"{MASK}@", value))
             return f'"{_cut(printable(hidden))}"'
@@ -78,13 +78,6 @@ def shown(value: object) -> str:
         case list() | tuple():
             return "a list"
     return "something else"
-
-
-def _number(value: int | float) -> str:
-    try:
-        return str(value)
-    except ValueError:  # the interpreter refuses to print integers of thousands of digits
-        return "a very long number"
 
 
 def _cut(text: str) -> str:

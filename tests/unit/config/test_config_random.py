@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -43,30 +44,23 @@ _values = st.recursive(
 )
 
 
+def _mappings(value: object) -> list[dict[object, object]]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    own = [value] if isinstance(value, dict) else []
+    return [*own, *(mapping for part in inner for mapping in _mappings(part))]
+
+
 @st.composite
 def _bent(draw: st.DrawFn) -> object:
     """The shipped configuration with one to three values replaced, added or taken away."""
-    whole = yaml.safe_load(yaml.safe_dump(_SHIPPED))
+    whole = copy.deepcopy(_SHIPPED)
     for _ in range(draw(st.integers(1, 3))):
-        here = whole
-        while True:
-            if isinstance(here, list):
-                if not here:
-                    break
-                here = here[0]
-                continue
-            key = draw(st.sampled_from(sorted(here, key=str)) | _keys) if here else draw(_keys)
-            inner = here.get(key)
-            if isinstance(inner, dict | list) and draw(st.booleans()):
-                here = inner
-                continue
-            if draw(st.booleans()):
-                here.pop(key, None)
-            else:
-                here[key] = draw(_values)
-            break
-        if not isinstance(whole, dict):
-            break
+        section = draw(st.sampled_from(_mappings(whole)))
+        key = draw(st.sampled_from([*section, "other"]))
+        if draw(st.booleans()):
+            section.pop(key, None)
+        else:
+            section[key] = draw(_values)
     return whole
 
 

@@ -103,6 +103,10 @@ VALUES = [
     ("server: {max_body: 64MB}", f'server.max_body: has the unknown unit MB, got "64MB"; allowed: {A_SIZE}'),
     ("server: {max_body: 0}", f"server.max_body: must be more than zero, got 0; allowed: {A_SIZE}"),
     ("server: {max_body: 1.5}", f"server.max_body: is not a size, got 1.5; allowed: {A_SIZE}"),
+    (
+        'server: {api_keys_file: "a\\0"}',
+        'server.api_keys_file: holds a zero byte, got "a\\x00"; allowed: the path of a file, or null',
+    ),
     # agreement between keys
     (
         "policy: {high: 3, low: 8}",
