@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from router.control.client import Answer, Endpoint, Unanswered, get
-from router.control.readings import Gauges, Info, Loads, read_gauges, read_info, read_loads
+from router.control.parse import Gauges, Info, Loads, read_gauges, read_info, read_loads
 from router.core.ledger import Clock
 from router.core.load import EngineLoad
 
