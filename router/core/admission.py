@@ -59,7 +59,8 @@ class DrainRate:
         rate = self.per_second()
         if rate <= 0.0:
             return RETRY_AFTER_MAX if ahead else RETRY_AFTER_MIN
-        return max(RETRY_AFTER_MIN, min(RETRY_AFTER_MAX, math.ceil(ahead / rate)))
+        # Capped before it is rounded: hours after the last request the quotient is infinite.
+        return max(RETRY_AFTER_MIN, math.ceil(min(RETRY_AFTER_MAX, ahead / rate)))
 
 
 class Admission:

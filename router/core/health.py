@@ -190,7 +190,7 @@ class EngineHealth:
     def standing(self, now: float) -> Standing:
         """How far the engine may be used at `now`; a half-open breaker counts as dead but for its trial."""
         refused = self._ready.refused >= self._ready.rules.failure_threshold
-        if self.breaker.state(now) is not BreakerState.CLOSED or (refused and self._ready.doubted):
+        if refused or self.breaker.state(now) is not BreakerState.CLOSED:
             return Standing.DEAD
         return Standing.DOUBTFUL if self._ready.doubted or self._deep.doubted else Standing.GOOD
 

@@ -15,7 +15,7 @@ from router.core.failure import Effect
 from router.core.health import EngineHealth, Standing
 from router.core.ledger import Clock, Ledger
 from router.core.policy import Policy, PolicyState, Snapshot, Switch
-from router.core.words import DecisionReason, Path, Placement
+from router.core.words import BreakerState, DecisionReason, Path, Placement
 
 SWITCHES_KEPT = 200
 
@@ -102,13 +102,17 @@ class Pair:
             self._observer.on_decision(decision)
         return decision
 
+    def can_retry(self, failed: Path) -> bool:
+        """True if a request that failed on `failed` could be tried on the other path."""
+        # Doubt is enough reason to prefer the other engine, not to refuse the only one that is left.
+        engine = self.engines.get(failed.other)
+        return engine is not None and engine.standing(self._clock()) is not Standing.DEAD
+
     def decide_retry(self, failed: Path) -> Decision | None:
         """The path for the second try of a request that failed on `failed`; None: there is none."""
-        other = failed.other
-        # Doubt is enough reason to prefer the other engine, not to refuse the only one that is left.
-        if other not in self.engines or self.engines[other].standing(self._clock()) is Standing.DEAD:
+        if not self.can_retry(failed):
             return None
-        decision = Decision(other, DecisionReason.RETRY)
+        decision = Decision(failed.other, DecisionReason.RETRY)
         self._observer.on_decision(decision)
         return decision
 
@@ -127,7 +131,9 @@ class Pair:
     def retry_in(self) -> float:
         """Seconds until the first open breaker lets a trial through; 0 if none is open."""
         now = self._clock()
-        return min(engine.breaker.reopens_in(now) for engine in self.engines.values())
+        breakers = [engine.breaker for engine in self.engines.values()]
+        waits = [each.reopens_in(now) for each in breakers if each.state(now) is not BreakerState.CLOSED]
+        return min(waits, default=0.0)
 
     def _choose(self, asked: Path | None, now: float) -> Decision | None:
         if self.placement is Placement.SINGLE:
@@ -143,9 +149,8 @@ class Pair:
         active = self.state.active
         if self._usable(active, now):
             return Decision(active, self._reason(active, wanted))
-        if self._usable(active.other, now):
-            return Decision(active.other, DecisionReason.FAILOVER)
-        return self._trial(active.other, now)
+        # The policy leaves a path that cannot serve, so now none can: whichever may be tried is.
+        return self._trial(active, now) or self._trial(active.other, now)
 
     def _reason(self, path: Path, wanted: Path) -> DecisionReason:
         if path is not wanted:

@@ -16,10 +16,13 @@ TAIL = 4096
 # An error event of SGLang is a few hundred bytes; a longer one is not looked into.
 ERROR_LOOK = 4096
 
-_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n|\r\n\n|\n\r|\r\n\r")
+# Two line ends in a row; atomic, so that one CRLF is never read as two.
+_EVENT_END = re.compile(rb"(?>\r\n|\n|\r){2}")
 _COMPLETION = re.compile(rb'"(?:completion|output)_tokens"\s*:\s*(\d{1,12})')
 _PROMPT = re.compile(rb'"(?:prompt|input)_tokens"\s*:\s*(\d{1,12})')
 _ERROR_KEY = b'"error"'
+# As much of one side as a key cut in two by a chunk's end can have.
+_SEAM = len(_ERROR_KEY) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +95,12 @@ class Scanner:
         streamed: the answer is an event stream.
     """
 
-    __slots__ = ("_error_buffer", "_streamed", "_tail", "error_code", "events")
+    __slots__ = ("_streamed", "_tail", "_unjudged", "error_code", "events")
 
     def __init__(self, *, streamed: bool) -> None:
         self._streamed = streamed
         self._tail = b""
-        self._error_buffer: bytearray | None = None
+        self._unjudged = 0
         self.error_code: int | None = None
         self.events = 0
 
@@ -105,26 +108,32 @@ class Scanner:
         """Take note of bytes that pass."""
         if self._streamed:
             self.events += data.count(b"\n\n")
-            if self._error_buffer is not None or _ERROR_KEY in data:
-                self._look_for_error(data)
+            seam = self._tail[-_SEAM:] + data[:_SEAM]
+            if self._unjudged or _ERROR_KEY in data or _ERROR_KEY in seam:
+                self._judge_errors(data)
         self._tail = data[-TAIL:] if len(data) >= TAIL else (self._tail + data)[-TAIL:]
 
-    def _look_for_error(self, data: bytes) -> None:
-        """Collect from the line that names an error to the end of its event, then read it once."""
-        buffer = self._error_buffer
-        if buffer is None:
-            begin = data.rfind(b"\n", 0, data.find(_ERROR_KEY)) + 1
-            buffer = bytearray(data[begin : begin + ERROR_LOOK])
-        else:
-            buffer += data[: ERROR_LOOK - len(buffer)]
-        end = event_end(buffer)
-        if end is None and len(buffer) < ERROR_LOOK:
-            self._error_buffer = buffer
-            return
-        self._error_buffer = None
-        code = event_error_code(buffer[:end]) if end else None
-        if code is not None:
-            self.error_code = code
+    def _judge_errors(self, data: bytes) -> None:
+        """Read each event that names an error, once its end has passed, from the line that names it.
+
+        The tail holds what chunks have cut off: the start of that line, and all of an event that is not
+        yet complete (`_unjudged` bytes).
+        """
+        seen = self._tail + data
+        look = max(0, len(self._tail) - (self._unjudged or _SEAM))
+        floor = look if self._unjudged else 0
+        self._unjudged = 0
+        while (at := seen.find(_ERROR_KEY, look)) >= 0:
+            begin = max(floor, seen.rfind(b"\n", floor, at) + 1, seen.rfind(b"\r", floor, at) + 1)
+            event = seen[begin : begin + ERROR_LOOK]
+            end = event_end(event)
+            if end is None and len(event) < ERROR_LOOK:
+                self._unjudged = len(event)
+                return
+            code = event_error_code(event[:end]) if end else None
+            if code is not None:
+                self.error_code = code
+            look = floor = begin + (end or ERROR_LOOK)
 
     @property
     def done(self) -> bool:

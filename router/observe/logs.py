@@ -29,7 +29,7 @@ _QUERY = re.compile(r"(?<=/)([^\s?'\"]*)\?[^\s'\"]+")
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127) if code not in (9, 10)}
 
 # Libraries that log each request with its URL.
-_QUIET = ("httpx", "httpcore", "uvicorn.access", "asyncio")
+_QUIET = ("httpx", "httpcore", "uvicorn.access", "uvicorn.error", "asyncio")
 
 
 def configure(level: str, form: Format, stream: TextIO) -> None:

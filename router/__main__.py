@@ -1,0 +1,5 @@
+"""`python -m router`."""
+
+from router.cli import main
+
+main()

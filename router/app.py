@@ -1,0 +1,220 @@
+"""The composition root: the one place where the parts of a router are made and joined."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+from prometheus_client import CollectorRegistry
+from pydantic import SecretStr
+from structlog.typing import FilteringBoundLogger
+
+from router import __version__
+from router.admin.app import build_admin
+from router.admin.view import AdminView
+from router.config import Config
+from router.config.schema import Engine
+from router.config.schema import Pair as PairConfig
+from router.control.client import Endpoint, make_client
+from router.control.monitor import EngineMonitor, Rhythm
+from router.core.admission import Admission, DrainRate
+from router.core.events import Observer
+from router.core.health import BreakerRules, EngineHealth, HealthRules
+from router.core.ledger import Clock, Ledger
+from router.core.load import Readings
+from router.core.pair import Pair
+from router.core.policy import FixedPolicy, Policy, ThresholdPolicy
+from router.core.words import Path, Placement
+from router.lifetime import Port, Router
+from router.observe.fanout import Fanout
+from router.observe.logs import LogObserver
+from router.observe.metrics import Metrics
+from router.observe.recent import Recent
+from router.observe.state import StateCollector, Watched
+from router.observe.watch import HealthWatch
+from router.proxy.budget import BodyBudget
+from router.proxy.endpoint import DataPort
+from router.proxy.keys import ClientKeys
+from router.proxy.settings import EngineLink, Services, Settings
+from router.server.listener import bind, build_server
+from router.server.protocol import HeadLimits
+from router.upstream.pool import Pool
+
+
+def build_router(config: Config) -> Router:
+    """A router ready to start; both ports are bound. Call it inside a running event loop.
+
+    Raises:
+        BindError: a port cannot be had.
+    """
+    clock = asyncio.get_running_loop().time
+    log: FilteringBoundLogger = structlog.get_logger("router")
+    pair_config = config.pairs[0]
+    engines = {path: engine for path in Path if (engine := pair_config.engine(path))}
+    readings = {path: Readings(clock) for path in engines}
+    registry = CollectorRegistry()
+
+    def accept_length() -> float | None:
+        return readings[Path.SPECULATIVE].accept_length() if Path.SPECULATIVE in readings else None
+
+    recent = Recent(clock, accept_length)
+    metrics = Metrics(registry, pair_config.name, tuple(engines), accept_length)
+    observer = Fanout((metrics, recent, LogObserver(log, pair_config.name)), log)
+    services = build_services(config, engines, clock, observer)
+    watched = Watched(services.pair, readings, clock)
+    registry.register(StateCollector(watched, __version__))
+
+    data_port = DataPort(services)
+    view = AdminView(
+        __version__,
+        watched,
+        recent,
+        ready=lambda: services.pair.serving() and not services.draining,
+        draining=lambda: services.draining,
+        wall=time.time,
+    )
+    admin_app = build_admin(
+        view, registry, config.admin.token.get_secret_value(), config.admin.allowed_hosts, config.admin.host
+    )
+    watch = HealthWatch(services.pair, log)
+    client = make_client()
+
+    def on_probe() -> None:
+        services.pair.evaluate()
+        watch.check(clock())
+
+    monitors = [
+        EngineMonitor(
+            Endpoint(engine.url, _secret(engine.api_key)),
+            client,
+            services.pair.engines[path],
+            readings[path],
+            rhythm(config),
+            clock,
+            asyncio.sleep,
+            on_probe,
+            log.bind(path=path.value),
+        )
+        for path, engine in engines.items()
+    ]
+    return Router(
+        services,
+        data_port,
+        _port(
+            config,
+            data_port,
+            config.server.host,
+            config.server.port,
+            "data",
+        ),
+        _port(config, admin_app, config.admin.host, config.admin.port, "admin"),
+        monitors,
+        client,
+        watch,
+        config.server.drain_timeout,
+        log,
+    )
+
+
+def build_services(
+    config: Config, engines: Mapping[Path, Engine], clock: Clock, observer: Observer
+) -> Services:
+    """What the data path works with."""
+    pair_config = config.pairs[0]
+    drain_rate = DrainRate(clock)
+
+    def on_close(_: object) -> None:
+        drain_rate.record()
+        door.pump()
+
+    ledger = Ledger(clock, on_close)
+    door = Admission(ledger, config.server.max_active, config.server.queue_size)
+    pair = Pair(
+        pair_config.name,
+        pair_config.placement,
+        {path: engine_health(config) for path in engines},
+        build_policy(config, pair_config),
+        ledger,
+        clock,
+        observer,
+    )
+    return Services(
+        pair,
+        door,
+        drain_rate,
+        BodyBudget(config.server.body_memory),
+        {path: engine_link(config, engine) for path, engine in engines.items()},
+        observer,
+        clock,
+        lambda: secrets.token_hex(16).encode(),
+        build_settings(config),
+    )
+
+
+def build_policy(config: Config, pair: PairConfig) -> Policy:
+    """The policy that the configuration names."""
+    policy = config.policy
+    if pair.placement is Placement.SINGLE:
+        return FixedPolicy(Path.SPECULATIVE if pair.speculative else Path.BASELINE, "single")
+    if policy.path is not None:
+        return FixedPolicy(policy.path, "pinned")
+    return ThresholdPolicy(policy.high, policy.low, policy.dwell, policy.smoothing)
+
+
+def build_settings(config: Config) -> Settings:
+    """The limits of a request."""
+    timeouts = config.timeouts
+    return Settings(
+        max_body=config.server.max_body,
+        queue_timeout=config.server.queue_timeout,
+        first_byte=timeouts.first_byte,
+        idle=timeouts.idle,
+        total=timeouts.total,
+        client_body=timeouts.client_body,
+        client_write=timeouts.client_write,
+        retry_other=config.retry.other_path > 0,
+        allow_path_header=config.routing.allow_path_header,
+        keys=ClientKeys(key.get_secret_value() for key in config.server.api_keys),
+    )
+
+
+def engine_health(config: Config) -> EngineHealth:
+    """The rules by which an engine's health is judged."""
+    breaker, health = config.breaker, config.health
+    return EngineHealth(
+        BreakerRules(breaker.failure_threshold, breaker.success_threshold, breaker.open_for),
+        HealthRules(health.failure_threshold, health.success_threshold),
+    )
+
+
+def engine_link(config: Config, engine: Engine) -> EngineLink:
+    """The way to an engine."""
+    parts = urlsplit(engine.url)
+    host, port = parts.hostname or "", parts.port or 80
+    api_key = _secret(engine.api_key)
+    return EngineLink(
+        Pool(host, port, connect_timeout=config.timeouts.connect),
+        parts.netloc.encode(),
+        api_key.encode() if api_key else None,
+    )
+
+
+def rhythm(config: Config) -> Rhythm:
+    """How often engines are probed."""
+    ready, deep = config.health.ready, config.health.deep
+    return Rhythm(ready.interval, ready.timeout, deep.interval, deep.timeout)
+
+
+def _port(config: Config, app: Any, host: str, port: int, what: str) -> Port:
+    timeouts = config.timeouts
+    server = build_server(app, keep_alive=timeouts.keep_alive, head=HeadLimits(timeouts.client_header))
+    return Port(server, bind(host, port, what))
+
+
+def _secret(value: object) -> str | None:
+    return value.get_secret_value() if isinstance(value, SecretStr) else None

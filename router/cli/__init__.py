@@ -1,0 +1,7 @@
+"""The command line: `spec-router`."""
+
+from __future__ import annotations
+
+from router.cli.main import main
+
+__all__ = ["main"]

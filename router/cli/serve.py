@@ -1,0 +1,65 @@
+"""`spec-router serve`: the router as a process, from its configuration to its last signal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import structlog
+import uvloop
+
+from router.app import build_router
+from router.config import Config, ConfigError, load_config, placeholder_thresholds
+from router.observe.logs import configure
+from router.server.listener import BindError
+
+FAILED_START = 2
+
+
+def serve(config_path: Path) -> int:
+    """Run until SIGTERM or SIGINT; returns the exit status."""
+    try:
+        config = load_config(config_path, os.environ)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return FAILED_START
+    configure(config.log.level, config.log.format, sys.stderr)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run(config))
+    except BindError as error:
+        print(f"{config_path}: {error}", file=sys.stderr)
+        return FAILED_START
+    return 0
+
+
+async def run(config: Config) -> None:
+    """Serve until a signal, then drain; a second signal ends the drain.
+
+    Raises:
+        BindError: a port cannot be had.
+    """
+    stopping, hurry = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    router = build_router(config)
+
+    def on_signal() -> None:
+        (hurry if stopping.is_set() else stopping).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    log = structlog.get_logger("router")
+    await router.start()
+    log.info("listening", data_port=router.data.number, admin_port=router.admin.number)
+    if placeholder_thresholds(config):
+        log.warning(
+            "policy.high and policy.low are placeholders that nobody measured for these engines",
+            high=config.policy.high,
+            low=config.policy.low,
+        )
+    await stopping.wait()
+    await router.drain(hurry)
+    await router.stop()

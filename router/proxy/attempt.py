@@ -1,0 +1,199 @@
+"""One attempt at one engine: send the request, look at the first event, relay the rest.
+
+Nothing reaches the client before the engine's first event or body byte, because SGLang reports
+overload of a stream as HTTP 200 with an error as its first event. Up to that moment a failed attempt
+can be repeated elsewhere; from then on bytes only pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from router.core.events import Decision
+from router.core.failure import Effect, Failure, Kind, classify_status
+from router.core.headers import Headers, header, request_headers, response_headers
+from router.core.scan import Scanner, event_end, event_error_code
+from router.proxy.client import Client
+from router.proxy.settings import EngineLink
+from router.proxy.watchdog import Watchdog
+from router.upstream.connection import Connection
+
+# A first event longer than this is no error of an engine: stop looking and pass it on.
+PEEK_LIMIT = 64 * 1024
+# An engine's error answer is kept up to this size in case the other path fails too.
+HOLD_LIMIT = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAnswer:
+    """An engine's refusal, kept while the other path is tried."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+@dataclass(slots=True)
+class Progress:
+    """What is known of a request's answer so far; outlives the attempts.
+
+    Attributes:
+        first_byte_at, last_byte_at: loop time of the first and the latest body bytes.
+        scanner: watches the answer that is being relayed.
+        held: the answer of an attempt that is being repeated.
+    """
+
+    first_byte_at: float | None = None
+    last_byte_at: float | None = None
+    scanner: Scanner | None = None
+    held: HeldAnswer | None = None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt.
+
+    Args:
+        link: the engine.
+        decision: why it was chosen.
+        client: where the answer goes.
+        watchdog: the request's time limits.
+        progress: filled in as the answer comes.
+        replayable: the caller would try elsewhere if this fails before its first byte.
+        on_commit: called when the status line goes out, after which nothing is repeated.
+    """
+
+    link: EngineLink
+    decision: Decision
+    client: Client
+    watchdog: Watchdog
+    progress: Progress
+    replayable: bool
+    on_commit: Callable[[], None]
+
+    async def run(self, head: bytes, body: bytes, *, fresh: bool) -> Effect:
+        """Relay the engine's answer.
+
+        Returns:
+            What the answer says about the engine.
+
+        Raises:
+            Failure: what went wrong.
+        """
+        connection = await self.link.pool.acquire(fresh=fresh)
+        try:
+            self.watchdog.start(connection)
+            await connection.send(head, body)
+            return await self._answer(connection)
+        finally:
+            self.watchdog.connection = None
+            self.link.pool.release(connection)
+
+    async def _answer(self, connection: Connection) -> Effect:
+        kind = classify_status(connection.status)
+        if kind is not None and self.replayable:
+            self.progress.held = await self._hold(connection)
+            raise Failure(kind, status=connection.status)
+        streamed = (header(connection.headers, b"content-type") or b"").startswith(b"text/event-stream")
+        data = await self._first_event(connection) if streamed else await self._read(connection)
+        await self._commit(connection, streamed)
+        await self._relay(connection, data, streamed)
+        return self._verdict(connection, kind)
+
+    async def _hold(self, connection: Connection) -> HeldAnswer | None:
+        """The whole of a refusal, or None if it is too large or breaks off."""
+        body = bytearray()
+        try:
+            while data := await self._read(connection):
+                body += data
+                if len(body) > HOLD_LIMIT:
+                    return None
+        except Failure:
+            return None
+        return HeldAnswer(connection.status, connection.headers, bytes(body))
+
+    async def _first_event(self, connection: Connection) -> bytes:
+        """Bytes up to at least the end of the first event, after looking for an error in it."""
+        data = await self._read(connection)
+        end = event_end(data)
+        while end is None and len(data) < PEEK_LIMIT:
+            more = await self._read(connection)
+            if not more:
+                break
+            data += more
+            end = event_end(data)
+        code = event_error_code(data[:end]) if end is not None and connection.status == 200 else None
+        kind = classify_status(code) if code is not None else None
+        if kind is not None and self.replayable:
+            raise Failure(kind, status=code)
+        return data
+
+    async def _read(self, connection: Connection) -> bytes:
+        data = await connection.read()
+        if data:
+            # The engine is answering: from here on its silence is judged, not its start.
+            self.watchdog.wrote()
+            self.watchdog.flowed_at = self.progress.last_byte_at = self.watchdog.since
+            if self.progress.first_byte_at is None:
+                self.progress.first_byte_at = self.watchdog.since
+        return data
+
+    async def _commit(self, connection: Connection, streamed: bool) -> None:
+        keep_length = header(connection.headers, b"content-length") is not None
+        headers = response_headers(connection.headers, keep_length=keep_length)
+        if streamed:
+            # Proxies in front must not buffer or store what is meant to arrive word by word.
+            if header(headers, b"cache-control") is None:
+                headers.append((b"cache-control", b"no-cache"))
+            if header(headers, b"x-accel-buffering") is None:
+                headers.append((b"x-accel-buffering", b"no"))
+        self.client.streaming = streamed
+        self.on_commit()
+        await self.client.start(connection.status, headers + route_headers(self.decision))
+
+    async def _relay(self, connection: Connection, data: bytes, streamed: bool) -> None:
+        scanner = self.progress.scanner = Scanner(streamed=streamed)
+        watchdog, client = self.watchdog, self.client
+        while not connection.ended:
+            scanner.feed(data)
+            watchdog.got_bytes()
+            await client.write(data)
+            watchdog.wrote()
+            data = await connection.read()
+        scanner.feed(data)
+        watchdog.got_bytes()
+        self.progress.last_byte_at = watchdog.since
+        if streamed and not connection.framed and not scanner.done:
+            await client.write(data)
+            raise Failure(Kind.BROKEN)
+        await client.finish(data)
+
+    def _verdict(self, connection: Connection, kind: Kind | None) -> Effect:
+        """What a relayed answer says about the engine; a failure that could not be repeated is raised."""
+        if kind is not None:
+            raise Failure(kind, status=connection.status)
+        scanner = self.progress.scanner
+        code = scanner.error_code if scanner else None
+        if code is not None:
+            raise Failure(classify_status(code) or Kind.EVENT_ERROR, status=code)
+        return Effect.NEUTRAL if connection.status >= 400 else Effect.SUCCESS
+
+
+def request_head(link: EngineLink, target: bytes, client: Client, length: int) -> bytes:
+    """The head of the request to the engine."""
+    lines = [
+        b"POST " + target + b" HTTP/1.1\r\nhost: " + link.host,
+        b"content-length: " + str(length).encode(),
+        b"x-request-id: " + client.request_id,
+    ]
+    lines += [name + b": " + value for name, value in request_headers(client.headers, link.api_key)]
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def route_headers(decision: Decision) -> Headers:
+    """What the client is told about the way its request took."""
+    return [
+        (b"x-router-path", decision.path.value.encode()),
+        (b"x-router-reason", decision.reason.value.encode()),
+    ]

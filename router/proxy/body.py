@@ -1,0 +1,114 @@
+"""Reading a request body: bounded, budgeted, and looked at only as far as the router must."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from router.core.failure import Failure, Kind
+from router.core.headers import header
+from router.proxy.budget import BodyBudget
+from router.proxy.client import Client
+
+# A body of unknown length asks for its memory in steps of this size.
+STEP = 1 << 20
+
+
+class Peek(msgspec.Struct, gc=False):
+    """The fields of a request that the router reads. Decoding it checks that the body is a JSON object.
+
+    Everything else is skipped over and goes upstream byte for byte. Fields are raw, so a wrong type
+    in one of them is the engine's to refuse.
+    """
+
+    rid: msgspec.Raw = msgspec.Raw()
+
+
+_decoder = msgspec.json.Decoder(Peek)
+
+
+class HeldBody:
+    """A request body in memory, with the budget it takes. Use as a context manager."""
+
+    def __init__(self, budget: BodyBudget) -> None:
+        self._budget = budget
+        self._taken = 0
+        self.data = b""
+
+    async def read(self, client: Client, *, limit: int, stall: float, wait: float) -> None:
+        """Read the whole body.
+
+        Args:
+            limit: bytes allowed.
+            stall: seconds without a byte after which the client is given up; 0: none.
+            wait: seconds to wait for memory.
+
+        Raises:
+            Failure: `request_too_large` as soon as the limit is passed, `request_timeout`, `client_gone`,
+                `body_memory`.
+        """
+        declared = header(client.headers, b"content-length")
+        if declared is not None:
+            if int(declared) > limit:
+                raise _too_large(limit)
+            await self._take(int(declared), wait)
+        pieces: list[bytes] = []
+        size, more = 0, True
+        while more:
+            piece, more = await _receive(client, stall)
+            size += len(piece)
+            if size > limit:
+                raise _too_large(limit)
+            while size > self._taken:
+                await self._take(min(STEP, limit - self._taken), wait)
+            if piece:
+                pieces.append(piece)
+        self.data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def _take(self, size: int, wait: float) -> None:
+        await self._budget.take(size, wait)
+        self._taken += size
+
+    def release(self) -> None:
+        """Drop the body: it is not needed for a retry any more."""
+        self.data = b""
+        if self._taken:
+            self._budget.give(self._taken)
+            self._taken = 0
+
+    def __enter__(self) -> HeldBody:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+
+async def _receive(client: Client, stall: float) -> tuple[bytes, bool]:
+    try:
+        async with asyncio.timeout(stall or None):
+            return await client.receive_body()
+    except TimeoutError:
+        raise Failure(Kind.BODY_TIMEOUT) from None
+
+
+def peek(data: bytes) -> Peek:
+    """Check that `data` is a JSON object and read the fields the router needs.
+
+    Raises:
+        Failure: `invalid_json`, saying in general terms what is wrong; never with a piece of the body.
+    """
+    try:
+        return _decoder.decode(data)
+    except RecursionError:
+        raise Failure(Kind.JSON, "The request body is nested too deeply.") from None
+    except msgspec.ValidationError:
+        raise Failure(Kind.JSON, "The request body is JSON but not an object.") from None
+    except (msgspec.DecodeError, ValueError):
+        raise Failure(Kind.JSON, "The request body is not valid JSON.") from None
+
+
+def _too_large(limit: int) -> Failure:
+    return Failure(
+        Kind.SIZE, f"The request body is larger than the limit of {limit} bytes (server.max_body)."
+    )

@@ -1,0 +1,238 @@
+"""The life of one request: receive, admit, decide, attempt, relay, account.
+
+Whatever happens on the way ends in exactly one place: a `Failure` is told to the client by the means
+that are left, the lease closes with one outcome, and one record goes to the observer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Coroutine
+from typing import Any
+
+from router.core.admission import RETRY_AFTER_MAX, RETRY_AFTER_MIN
+from router.core.events import Decision, RequestRecord
+from router.core.failure import Effect, Failure, Kind, Replay
+from router.core.headers import Headers, header, response_headers
+from router.core.ledger import Lease
+from router.core.routes import Route
+from router.core.scan import Usage
+from router.core.words import Outcome, Path
+from router.proxy.attempt import Attempt, Progress, request_head, route_headers
+from router.proxy.body import HeldBody, peek
+from router.proxy.client import Client
+from router.proxy.queue import Turn
+from router.proxy.settings import Services
+from router.proxy.watchdog import Watchdog
+
+# How long a client may take to accept an error; it has been sent nothing yet, or is being cut off.
+TELL_LIMIT = 5.0
+
+_log = logging.getLogger("router.proxy")
+
+
+class Exchange:
+    """One request on a proxied route."""
+
+    def __init__(self, services: Services, client: Client, route: Route, target: bytes) -> None:
+        self._services = services
+        self._settings = services.settings
+        self._client = client
+        self._route = route
+        self._target = target
+        loop = asyncio.get_running_loop()
+        self._began = loop.time()
+        self._watchdog = Watchdog(loop, self._settings, client, self._began, self._on_flow)
+        self._progress = Progress()
+        self._turn: Turn | None = None
+        self._decision: Decision | None = None
+        self._unreported: Decision | None = None
+        self._failure: Failure | None = None
+        self._queued_for = 0.0
+
+    async def run(self) -> None:
+        """Serve the request to its end."""
+        services = self._services
+        outcome = Outcome.FAILED
+        try:
+            with HeldBody(services.budget) as body:
+                await self._guard(self._receive(body))
+                if self._failure is None:
+                    with services.pair.ledger.open() as lease:
+                        await self._guard(self._serve(body, lease))
+                        outcome = self._failure.row.outcome if self._failure else Outcome.OK
+                        lease.settle(outcome)
+                else:
+                    outcome = self._failure.row.outcome
+        finally:
+            services.observer.on_finished(self._record(outcome))
+
+    def end(self, failure: Failure) -> None:
+        """End the request from outside, wherever it is."""
+        if self._turn is not None:
+            self._turn.end(failure)
+        if self._watchdog.connection is not None:
+            self._watchdog.connection.fail(failure)
+
+    async def _guard(self, step: Coroutine[Any, Any, None]) -> None:
+        """Run a step; whatever it raises becomes this request's one failure, told to the client."""
+        client = self._client
+        try:
+            await step
+        except Failure as failure:
+            self._failure = failure
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if client.gone is None or task is None:
+                raise
+            task.uncancel()
+            self._failure = Failure(client.gone)
+        except Exception:
+            _log.exception("a request failed inside the router")
+            self._failure = Failure(Kind.INTERNAL)
+        finally:
+            client.unwatch()
+            self._watchdog.stop()
+            self._report(self._failure.row.effect if self._failure else Effect.NEUTRAL)
+        if self._failure is not None and client.gone is None:
+            await self._tell(self._failure)
+
+    # ---- the steps
+
+    async def _receive(self, body: HeldBody) -> None:
+        settings = self._settings
+        if not settings.keys.accept(self._client.headers):
+            raise Failure(Kind.AUTH)
+        await body.read(
+            self._client, limit=settings.max_body, stall=settings.client_body, wait=settings.queue_timeout
+        )
+        peek(body.data)
+
+    async def _serve(self, body: HeldBody, lease: Lease) -> None:
+        services = self._services
+        self._client.watch()
+        asked = self._asked_path()
+        self._turn = Turn(services.door, services.pair, lease, asked)
+        try:
+            decision = await self._turn.take(self._settings.queue_timeout)
+        finally:
+            self._unreported = self._turn.decision
+            self._queued_for = asyncio.get_running_loop().time() - self._began
+        await self._attempts(decision, body, lease)
+
+    async def _attempts(self, decision: Decision, body: HeldBody, lease: Lease) -> None:
+        """Try the decided engine; then, as the failure table allows, a fresh connection or the other path."""
+        fresh = False
+        retries = 1 if self._settings.retry_other else 0
+        while True:
+            self._decision = self._unreported = decision
+            replayable = retries > 0 and self._services.pair.can_retry(decision.path)
+            try:
+                await self._attempt(decision, body, fresh=fresh, replayable=replayable)
+                return
+            except Failure as failure:
+                if self._client.committed or failure.row.replay is Replay.NO:
+                    raise
+                fresh = failure.row.replay is Replay.SAME
+                if not fresh:
+                    second = self._second(decision, failure) if retries else None
+                    if second is None:
+                        await self._pass_held_answer()
+                        raise
+                    retries -= 1
+                    lease.move(second.path)
+                    decision = second
+
+    async def _attempt(self, decision: Decision, body: HeldBody, *, fresh: bool, replayable: bool) -> None:
+        link = self._services.engines[decision.path]
+        attempt = Attempt(
+            link, decision, self._client, self._watchdog, self._progress, replayable, body.release
+        )
+        head = request_head(link, self._target, self._client, len(body.data))
+        self._report(await attempt.run(head, body.data, fresh=fresh))
+
+    def _second(self, first: Decision, failure: Failure) -> Decision | None:
+        """Where to try again after `first` failed, if anywhere."""
+        self._report(failure.row.effect)
+        second = self._services.pair.decide_retry(first.path)
+        if second is not None:
+            self._services.observer.on_retry(first.path, second.path, failure.kind)
+        return second
+
+    async def _pass_held_answer(self) -> None:
+        """No path gave an answer but the first engine's refusal: it says more than an error of ours would."""
+        held = self._progress.held
+        if held is not None:
+            headers = response_headers(held.headers, keep_length=False)
+            headers.append((b"content-length", str(len(held.body)).encode()))
+            await self._client.start(held.status, headers + self._route_headers())
+            await self._client.finish(held.body)
+
+    # ---- accounts
+
+    def _asked_path(self) -> Path | None:
+        if not self._settings.allow_path_header:
+            return None
+        value = header(self._client.headers, b"x-router-path")
+        if value is None or value == b"auto":
+            return None
+        try:
+            path = Path(value.decode("ascii", "replace"))
+        except ValueError:
+            raise Failure(Kind.PATH_HEADER) from None
+        return path if path in self._services.pair.engines else None
+
+    def _on_flow(self, at: float) -> None:
+        if self._decision is not None:
+            self._services.pair.engines[self._decision.path].record_flow(at)
+
+    def _report(self, effect: Effect) -> None:
+        """Tell the pair what became of the current decision, once."""
+        decision, self._unreported = self._unreported, None
+        if decision is not None:
+            self._services.pair.report(decision, effect)
+
+    async def _tell(self, failure: Failure) -> None:
+        headers: Headers = []
+        if failure.row.retry_after:
+            headers.append((b"retry-after", str(self._retry_after(failure.kind)).encode()))
+        try:
+            async with asyncio.timeout(TELL_LIMIT):
+                await self._client.send_failure(failure, headers + self._route_headers())
+        except TimeoutError:
+            self._client.reset()
+
+    def _route_headers(self) -> Headers:
+        return route_headers(self._decision) if self._decision is not None else []
+
+    def _retry_after(self, kind: Kind) -> int:
+        services = self._services
+        if kind in (Kind.NO_ENGINE, Kind.CONNECT, Kind.CONNECT_TIMEOUT):
+            seconds = math.ceil(services.pair.retry_in())
+            return max(RETRY_AFTER_MIN, min(RETRY_AFTER_MAX, seconds))
+        return services.drain_rate.retry_after(services.door.waiting + 1)
+
+    def _record(self, outcome: Outcome) -> RequestRecord:
+        progress, decision = self._progress, self._decision
+        scanner = progress.scanner
+        usage = scanner.usage() if scanner else Usage(None, None)
+        first, last = progress.first_byte_at, progress.last_byte_at
+        return RequestRecord(
+            request_id=self._client.request_id.decode(),
+            route=self._route.label,
+            path=decision.path if decision else None,
+            reason=decision.reason if decision else None,
+            outcome=outcome,
+            kind=self._failure.kind if self._failure else None,
+            status=self._client.status,
+            queued_for=self._queued_for,
+            first_byte=first - self._began if first is not None else None,
+            duration=asyncio.get_running_loop().time() - self._began,
+            stream_time=last - first if first is not None and last is not None else 0.0,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            events=scanner.content_events if scanner else 0,
+            streamed=self._client.streaming,
+        )

@@ -1,0 +1,74 @@
+"""Waiting for a slot: the asyncio side of `core.admission`."""
+
+from __future__ import annotations
+
+import asyncio
+
+from router.core.admission import Admission, Entry
+from router.core.events import Decision
+from router.core.failure import Failure, Kind
+from router.core.ledger import Lease
+from router.core.pair import Pair
+from router.core.words import Path
+
+
+class Turn:
+    """One request's way through the door: from an open lease to one that has started on its path.
+
+    Args:
+        door: the limits.
+        pair: decides at the moment the request's turn comes, not when it arrives.
+        lease: queued when this begins.
+        asked: the path the request named, if it may.
+    """
+
+    def __init__(self, door: Admission, pair: Pair, lease: Lease, asked: Path | None) -> None:
+        self._door = door
+        self._pair = pair
+        self._lease = lease
+        self._asked = asked
+        self._turn: asyncio.Future[None] | None = None
+        self.decision: Decision | None = None
+
+    async def take(self, timeout: float) -> Decision:
+        """Wait up to `timeout` seconds for a slot.
+
+        Raises:
+            Failure: `queue_full`, `queue_timeout`, `no_engine`, or what `end` was given.
+        """
+        entry = self._door.enter(self._lease, self._on_turn)
+        if entry is Entry.FULL:
+            raise Failure(Kind.QUEUE_FULL)
+        if entry is Entry.ADMITTED:
+            self._decide()
+        else:
+            await self._wait(timeout)
+        if self.decision is None:
+            raise Failure(Kind.NO_ENGINE)
+        return self.decision
+
+    def end(self, failure: Failure) -> None:
+        """Stop waiting with `failure`; nothing if this is not waiting."""
+        if self._turn is not None and not self._turn.done():
+            self._turn.set_exception(failure)
+
+    async def _wait(self, timeout: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._turn = loop.create_future()
+        timer = loop.call_later(timeout, self.end, Failure(Kind.QUEUE_TIMEOUT))
+        try:
+            await self._turn
+        finally:
+            timer.cancel()
+            self._door.leave(self._lease)
+
+    def _on_turn(self) -> None:
+        if self._turn is None or self._turn.done():
+            return
+        self._decide()
+        self._turn.set_result(None)
+
+    def _decide(self) -> None:
+        self.decision = self._pair.decide(self._asked)
+        if self.decision is not None:
+            self._lease.start(self.decision.path)

@@ -1,0 +1,59 @@
+"""What a request needs to know of the configuration and of the world; all of it handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from router.core.admission import Admission, DrainRate
+from router.core.events import Observer
+from router.core.ledger import Clock
+from router.core.pair import Pair
+from router.core.words import Path
+from router.proxy.budget import BodyBudget
+from router.proxy.keys import ClientKeys
+from router.upstream.pool import Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Limits in seconds (0: none) and bytes. A reload replaces it whole; a request keeps its own."""
+
+    max_body: int
+    queue_timeout: float
+    first_byte: float
+    idle: float
+    total: float
+    client_body: float
+    client_write: float
+    retry_other: bool
+    allow_path_header: bool
+    keys: ClientKeys
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLink:
+    """How one engine is reached. `host` is the Host header; `api_key` replaces the client's own."""
+
+    pool: Pool
+    host: bytes
+    api_key: bytes | None
+
+
+@dataclass(slots=True)
+class Services:
+    """Everything the data path works with; built once by the composition root.
+
+    `settings` and `draining` are the only parts that change while the router runs.
+    """
+
+    pair: Pair
+    door: Admission
+    drain_rate: DrainRate
+    budget: BodyBudget
+    engines: Mapping[Path, EngineLink]
+    observer: Observer
+    clock: Clock
+    new_id: Callable[[], bytes]
+    settings: Settings
+    draining: bool = False
