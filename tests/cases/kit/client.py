@@ -162,7 +162,9 @@ class RawClient(WireSocket):
         while not condition():
             over = self.closed or self.peer_gone_at is not None
             assert not over, f"connection over (fin {self.fin_at}, rst {self.rst_at}) before: {what}"
-            assert await self._until_news(deadline), f"not within {within} s: {what}"
+            left = deadline - time.monotonic()
+            assert left > 0, f"not within {within} s: {what}"
+            await self.news(left)
 
     def received(self, data: bytes, at: float) -> None:
         current = self.responses[-1] if self.responses else None

@@ -129,7 +129,7 @@ class EngineConn(WireSocket):
                     return request
             if self.peer_gone_at is not None:
                 return None
-            await self._wake.wait()
+            await self.news()
         return None
 
     async def whole_body(self, request: RawRequest, within: float = 10.0) -> bytes:

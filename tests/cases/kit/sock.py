@@ -32,7 +32,7 @@ class WireSocket:
         self.reading = False
         self._pace: tuple[int, float] | None = None
         self._pace_timer: asyncio.TimerHandle | None = None
-        self._wake = asyncio.Event()
+        self._waiters: list[asyncio.Future[None]] = []
 
     def received(self, data: bytes, at: float) -> None:
         """Bytes arrived at monotonic time `at`."""
@@ -140,16 +140,14 @@ class WireSocket:
             self._pace_timer = self._loop.call_later(self._pace[1], self.start_reading)
 
     def _notify(self) -> None:
-        self._wake.set()
-        self._wake.clear()
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
 
-    async def _until_news(self, deadline: float) -> bool:
-        """Wait for anything to happen on this socket; False once the deadline has passed."""
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return False
-        try:
-            await asyncio.wait_for(self._wake.wait(), left)
-        except TimeoutError:
-            return False
-        return True
+    async def news(self, within: float | None = None) -> bool:
+        """Wait for anything to happen on this socket; False after `within` seconds without."""
+        waiter = self._loop.create_future()
+        self._waiters.append(waiter)
+        await asyncio.wait({waiter}, timeout=within)
+        return waiter.done()
