@@ -32,6 +32,11 @@ class Rhythm:
     deep_timeout: float = 25.0
     load_interval: float = 1.0
 
+    @property
+    def shortest(self) -> float:
+        """The shorter of the probes' intervals: how often to look whether a deep probe is due."""
+        return min(self.ready_interval, self.deep_interval)
+
 
 class EngineMonitor:
     """Probes one engine and reads its load until cancelled.
@@ -45,7 +50,7 @@ class EngineMonitor:
         client: for all requests; not closed here.
         health: told what the probes found.
         readings: told what the engine says of itself.
-        rhythm: how often.
+        rhythm: how often; may be replaced while this runs.
         clock: monotonic seconds.
         sleep: waits for that many seconds.
         on_change: called after every probe, that the pair may be evaluated again.
@@ -68,7 +73,7 @@ class EngineMonitor:
         self._reader = LoadReader(client, endpoint, clock)
         self._health = health
         self._readings = readings
-        self._rhythm = rhythm
+        self.rhythm = rhythm
         self._clock = clock
         self._sleep = sleep
         self._on_change = on_change
@@ -80,17 +85,15 @@ class EngineMonitor:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        rhythm = self._rhythm
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._repeat("ready", self.probe_ready, rhythm.ready_interval))
-            tick = min(rhythm.ready_interval, rhythm.deep_interval)
-            group.create_task(self._repeat("deep", self.probe_deep_if_due, tick))
-            group.create_task(self._repeat("load", self.read_load, rhythm.load_interval))
+            group.create_task(self._repeat("ready", self.probe_ready, lambda: self.rhythm.ready_interval))
+            group.create_task(self._repeat("deep", self.probe_deep_if_due, lambda: self.rhythm.shortest))
+            group.create_task(self._repeat("load", self.read_load, lambda: self.rhythm.load_interval))
 
     async def probe_ready(self) -> None:
         """One readiness probe."""
         began = self._clock()
-        found = await self._prober.ready(self._rhythm.ready_timeout)
+        found = await self._prober.ready(self.rhythm.ready_timeout)
         self._health.record_ready(found, began)
         if found is Probe.REFUSED and self._door is not found:
             self._reader.forget()
@@ -105,15 +108,11 @@ class EngineMonitor:
         began = self._clock()
         if began < self._deep_due or self._door in _SHUT:
             return
-        found = await self._prober.deep(self._rhythm.deep_timeout)
+        found = await self._prober.deep(self.rhythm.deep_timeout)
         self._health.record_deep(found, began)
         recovering = found is Probe.OK and self._deep_found is not found
         self._deep_found = found
-        self._deep_due = self._clock() + (
-            min(self._rhythm.ready_interval, self._rhythm.deep_interval)
-            if recovering
-            else self._rhythm.deep_interval
-        )
+        self._deep_due = self._clock() + (self.rhythm.shortest if recovering else self.rhythm.deep_interval)
         self._on_change()
 
     async def read_load(self) -> None:
@@ -124,8 +123,8 @@ class EngineMonitor:
         if load is not None:
             self._readings.record(load)
 
-    async def _repeat(self, name: str, step: Callable[[], Awaitable[None]], interval: float) -> None:
-        """Take a step again and again. An error of a kind is logged when it begins, not each time."""
+    async def _repeat(self, name: str, step: Callable[[], Awaitable[None]], interval: Clock) -> None:
+        """Take a step again and again, `interval` seconds apart. An error of a kind is logged when it begins, not each time."""
         while True:
             try:
                 await step()
@@ -135,4 +134,4 @@ class EngineMonitor:
                 if self._faults.get(name) != kind:
                     self._faults[name] = kind
                     self._log.exception("a probe failed unexpectedly", probe=name)
-            await self._sleep(interval)
+            await self._sleep(interval())

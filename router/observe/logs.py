@@ -91,16 +91,25 @@ def _renderer(text: bool, stream: TextIO) -> Processor:
 
 def redact(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     """Drop fields that must never be logged and clean the text of the others."""
-    return {key: _clean(value, key) for key, value in event.items() if key.lower() not in _PRIVATE}
+    traceback = event.pop("exception", None)
+    cleaned = {key: _clean(value) for key, value in event.items() if key.lower() not in _PRIVATE}
+    if traceback is not None:
+        cleaned["exception"] = _without_secrets(str(traceback))
+    return cleaned
 
 
-def _clean(value: object, key: str) -> object:
-    if not isinstance(value, str):
+def _clean(value: object) -> object:
+    """The value without secrets, and without line breaks: they would let an author write log lines."""
+    if value is None or isinstance(value, int | float):
         return value
-    value = _BEARER.sub(r"\1 [redacted]", _QUERY.sub(r"\1", _URL.sub("[address]", value)))
-    value = value.translate(_CONTROL)
-    # A line break in a message would let its author write log lines; a traceback needs its own.
-    return value if key == "exception" else value.replace("\n", "\\n")
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in value]
+    return _without_secrets(str(value)).replace("\n", "\\n")
+
+
+def _without_secrets(text: str) -> str:
+    text = _BEARER.sub(r"\1 [redacted]", _QUERY.sub(r"\1", _URL.sub("[address]", text)))
+    return text.translate(_CONTROL)
 
 
 class LogObserver:

@@ -45,8 +45,8 @@ def test_everything_that_can_be_counted_is_there_before_it_happens(
         metrics.on_retry(path, path, Kind.STALE)
         metrics.on_retry(path, path.other, Kind.BACK_PRESSURE)
         metrics.on_switch(Switch(0.0, path, path.other, 8, 2.0, SwitchReason.HIGH))
-    for reason in Rejection:
-        metrics.on_rejected(reason)
+    for rejection in Rejection:
+        metrics.on_rejected(rejection)
     for path in (*Path, None):
         for outcome in Outcome:
             for kind in (None, *Kind):
@@ -77,9 +77,7 @@ def test_a_finished_request_is_counted_once_in_each_place(
 
 
 def test_a_rejected_request_has_no_path_and_no_times(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.on_finished(
-        record(path=None, outcome=Outcome.REJECTED, kind=Kind.QUEUE_TIMEOUT, queued_for=30.0)
-    )
+    metrics.on_finished(record(path=None, outcome=Outcome.REJECTED, kind=Kind.QUEUE_TIMEOUT, queued_for=30.0))
     counts = {name: value for name, value in scrape(registry).items() if value and "_bucket" not in name}
     assert counts == {
         "requests_total{outcome=rejected,path=none}": 1,

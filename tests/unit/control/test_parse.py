@@ -1,0 +1,142 @@
+"""Reading what engines say."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.control.parse import Gauges, Info, Loads, read_gauges, read_info, read_loads
+
+LABELS = 'engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",tp_rank="0"'
+
+
+def _loads(*ranks: dict[str, object]) -> bytes:
+    return json.dumps({"loads": ranks}).encode()
+
+
+def test_ranks_are_summed_and_their_usage_averaged() -> None:
+    rank: dict[str, object] = {
+        "num_running_reqs": 3,
+        "num_waiting_reqs": 1,
+        "token_usage": 0.25,
+        "gen_throughput": 10.0,
+    }
+    assert read_loads(_loads(rank)) == Loads(3, 1, 0.25, 10.0)
+    assert read_loads(_loads(rank, {**rank, "token_usage": 0.75})) == Loads(6, 2, 0.5, 20.0)
+
+
+def test_a_rank_that_does_not_tell_makes_the_sum_unknown() -> None:
+    assert read_loads(
+        _loads({"num_running_reqs": 3, "num_waiting_reqs": 0}, {"num_running_reqs": 1})
+    ) == Loads(4)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b"\xff",
+        b'{"loads": null}',
+        b'{"loads": []}',
+        b'{"loads": [3]}',
+        b'{"loads": [{"num_running_reqs": "3", "num_waiting_reqs": true, "token_usage": NaN}]}',
+        b"[" * 100_000,
+    ],
+)
+def test_nonsense_is_unknown(body: bytes) -> None:
+    assert read_loads(body) == Loads()
+    assert read_info(body) == Info()
+    assert read_gauges(body) == Gauges()
+
+
+@pytest.mark.parametrize(
+    ("said", "speculative"),
+    [({"speculative_algorithm": "EAGLE3"}, True), ({"speculative_algorithm": None}, False), ({}, None)],
+)
+def test_only_version_and_speculation_are_kept_of_the_engines_settings(
+    said: dict[str, object], speculative: bool | None
+) -> None:
+    body = json.dumps({**said, "version": "0.5.23", "api_key": "SECRET"}).encode()
+    assert read_info(body) == Info("0.5.23", speculative)
+
+
+def test_tokens_are_those_decoded_so_far_else_those_of_ended_requests() -> None:
+    ended = f"sglang:generation_tokens_total{{{LABELS}}} 100.0\n"
+    running = (
+        f'sglang:realtime_tokens_total{{mode="prefill_compute",{LABELS}}} 7000.0\n'
+        f'sglang:realtime_tokens_total{{mode="decode",{LABELS}}} 140.0\n'
+    )
+    assert read_gauges(ended.encode()).generation_tokens == 100
+    assert read_gauges((ended + running).encode()).generation_tokens == 140
+
+
+def test_ranks_that_repeat_a_number_are_counted_once_and_data_parallel_ones_summed() -> None:
+    text = "".join(
+        f'sglang:generation_tokens_total{{dp_rank="{dp}",tp_rank="{tp}"}} {100 + dp}\n'
+        for dp in (0, 1)
+        for tp in (0, 1, 2, 3)
+    )
+    assert read_gauges(text.encode()).generation_tokens == 201
+
+
+def test_priorities_beside_their_sum_are_not_counted_again() -> None:
+    text = (
+        'sglang:generation_tokens_total{priority=""} 30\n'
+        'sglang:generation_tokens_total{priority="1"} 10\n'
+        'sglang:generation_tokens_total{priority="2"} 20\n'
+    )
+    assert read_gauges(text.encode()).generation_tokens == 30
+
+
+@pytest.mark.parametrize(
+    ("line", "length"),
+    [
+        (f"sglang:spec_accept_length{{{LABELS}}} 1.7950819672131149", 1.7950819672131149),
+        ("sglang:spec_accept_length 2.5", 2.5),
+        ("sglang:spec_accept_length 2.5 1795964232000", 2.5),
+        (f"sglang:spec_accept_length{{{LABELS}}} 0.0", None),
+        ("sglang:spec_accept_length NaN", None),
+        ("sglang:spec_accept_length +Inf", None),
+        ("sglang:spec_accept_length two", None),
+        ("sglang:spec_accept_length", None),
+        ("sglang:spec_accept_length_total 3", None),
+        ("# HELP sglang:spec_accept_length 3", None),
+        ("xsglang:spec_accept_length 3", None),
+        ('sglang:spec_accept_length{model_name="a b} 9 \\"c"} 2.5', 2.5),
+    ],
+)
+def test_the_accept_length_line(line: str, length: float | None) -> None:
+    text = f"# TYPE sglang:spec_accept_length gauge\n{line}\nsglang:other 1.0\n"
+    assert read_gauges(text.encode()).accept_length == length
+    assert read_gauges(text.encode().replace(b"\n", b"\r\n")).accept_length == length
+
+
+def test_the_accept_length_is_the_mean_of_the_ranks_that_decode() -> None:
+    text = "".join(f'sglang:spec_accept_length{{dp_rank="{dp}"}} {dp}.0\n' for dp in range(4))
+    assert read_gauges(text.encode()).accept_length == 2.0
+
+
+def test_a_long_scrape_is_read_fast() -> None:
+    noise = "".join(f'sglang:ttft_bucket{{le="{n}",{LABELS}}} {n}.0\n' for n in range(9000))
+    text = (noise + 'sglang:realtime_tokens_total{mode="decode"} 5\n' + noise[: 100 << 10]).encode()
+    began = time.perf_counter()
+    assert read_gauges(text).generation_tokens == 5
+    assert time.perf_counter() - began < 0.1
+
+
+@given(
+    st.binary(max_size=300),
+    st.sampled_from([b"", b"sglang:realtime_tokens_total", b"sglang:spec_accept_length"]),
+)
+def test_nothing_an_engine_sends_raises(noise: bytes, start: bytes) -> None:
+    body = start + noise
+    read_loads(body)
+    read_info(body)
+    read_gauges(body)
