@@ -19,7 +19,6 @@ from router.admin.app import build_admin
 from router.admin.view import AdminView
 from router.config import Config
 from router.config.schema import Engine
-from router.config.schema import Pair as PairConfig
 from router.control.client import Endpoint, make_client
 from router.control.monitor import EngineMonitor, Rhythm
 from router.core.admission import Admission, DrainRate
@@ -116,6 +115,7 @@ def build_router(config: Config) -> Router:
         monitors,
         client,
         watch,
+        registry,
         config.server.drain_timeout,
         log,
     )
@@ -137,8 +137,8 @@ def build_services(
     pair = Pair(
         pair_config.name,
         pair_config.placement,
-        {path: engine_health(config) for path in engines},
-        build_policy(config, pair_config),
+        {path: EngineHealth(*health_rules(config)) for path in engines},
+        build_policy(config, pair_config.placement, tuple(engines)),
         ledger,
         clock,
         observer,
@@ -156,11 +156,30 @@ def build_services(
     )
 
 
-def build_policy(config: Config, pair: PairConfig) -> Policy:
-    """The policy that the configuration names."""
+def apply_config(router: Router, config: Config) -> None:
+    """Put `config` in force in a running router, as far as that is possible without a restart."""
+    services = router.services
+    services.settings = build_settings(config)
+    services.door.max_active = config.server.max_active
+    services.door.queue_size = config.server.queue_size
+    services.budget.limit = config.server.body_memory
+    router.drain_timeout = config.server.drain_timeout
+    breaker, probes = health_rules(config)
+    for path, health in services.pair.engines.items():
+        health.set_rules(breaker, probes)
+        services.engines[path].pool.connect_timeout = config.timeouts.connect
+    for monitor in router.monitors:
+        monitor.rhythm = rhythm(config)
+    services.pair.policy = build_policy(config, services.pair.placement, tuple(services.pair.engines))
+    services.door.pump()
+    router.evaluate()
+
+
+def build_policy(config: Config, placement: Placement, paths: tuple[Path, ...]) -> Policy:
+    """The policy that the configuration names, for a pair that has these paths."""
     policy = config.policy
-    if pair.placement is Placement.SINGLE:
-        return FixedPolicy(Path.SPECULATIVE if pair.speculative else Path.BASELINE, "single")
+    if placement is Placement.SINGLE:
+        return FixedPolicy(paths[0], "single")
     if policy.path is not None:
         return FixedPolicy(policy.path, "pinned")
     return ThresholdPolicy(policy.high, policy.low, policy.dwell, policy.smoothing)
@@ -183,10 +202,10 @@ def build_settings(config: Config) -> Settings:
     )
 
 
-def engine_health(config: Config) -> EngineHealth:
+def health_rules(config: Config) -> tuple[BreakerRules, HealthRules]:
     """The rules by which an engine's health is judged."""
     breaker, health = config.breaker, config.health
-    return EngineHealth(
+    return (
         BreakerRules(breaker.failure_threshold, breaker.success_threshold, breaker.open_for),
         HealthRules(health.failure_threshold, health.success_threshold),
     )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import httpx
+from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from router.control.monitor import EngineMonitor
@@ -47,6 +48,7 @@ class Router:
         monitors: one per engine.
         client: of the monitors.
         watch: logs changes of health.
+        registry: of its metrics.
         drain_timeout: seconds that open requests get after the stop signal; 0: none.
         log: of what happens to the router itself.
     """
@@ -60,6 +62,7 @@ class Router:
         monitors: Sequence[EngineMonitor],
         client: httpx.AsyncClient,
         watch: HealthWatch,
+        registry: CollectorRegistry,
         drain_timeout: float,
         log: FilteringBoundLogger,
     ) -> None:
@@ -67,16 +70,17 @@ class Router:
         self.data = data
         self.admin = admin
         self._data_port = data_port
-        self._monitors = monitors
+        self.monitors = monitors
         self._client = client
         self._watch = watch
-        self._drain_timeout = drain_timeout
+        self.registry = registry
+        self.drain_timeout = drain_timeout
         self._log = log
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Listen on both ports and begin to look after the engines."""
-        self._tasks = [asyncio.create_task(monitor.run(), name="monitor") for monitor in self._monitors]
+        self._tasks = [asyncio.create_task(monitor.run(), name="monitor") for monitor in self.monitors]
         self._tasks.append(asyncio.create_task(self._tick(), name="tick"))
         for port in (self.admin, self.data):
             self._tasks.append(await serve(port.server, port.listener))
@@ -89,9 +93,9 @@ class Router:
         """
         self.services.draining = True
         self.data.server.stop_listening()
-        self._log.info("draining", in_flight=self.services.pair.ledger.n, limit=self._drain_timeout)
+        self._log.info("draining", in_flight=self.services.pair.ledger.n, limit=self.drain_timeout)
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._drain_timeout
+        deadline = loop.time() + self.drain_timeout
         while self._data_port.exchanges and loop.time() < deadline and not hurry.is_set():
             await asyncio.sleep(0.05)
         if self._data_port.exchanges:

@@ -6,14 +6,18 @@ import asyncio
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 import structlog
 import uvloop
 
-from router.app import build_router
+from router.app import apply_config, build_router
 from router.config import Config, ConfigError, load_config, placeholder_thresholds
+from router.lifetime import Router
 from router.observe.logs import configure
+from router.observe.reloads import ReloadMetrics
+from router.reload import Reloader
 from router.server.listener import BindError
 
 FAILED_START = 2
@@ -29,15 +33,15 @@ def serve(config_path: Path) -> int:
     configure(config.log.level, config.log.format, sys.stderr)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(config))
+            runner.run(run(config_path, config))
     except BindError as error:
         print(f"{config_path}: {error}", file=sys.stderr)
         return FAILED_START
     return 0
 
 
-async def run(config: Config) -> None:
-    """Serve until a signal, then drain; a second signal ends the drain.
+async def run(config_path: Path, config: Config) -> None:
+    """Serve until a signal, then drain; a second one ends the drain. SIGHUP or a changed file reloads.
 
     Raises:
         BindError: a port cannot be had.
@@ -52,7 +56,17 @@ async def run(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     log = structlog.get_logger("router")
+    reloader = Reloader(
+        config_path,
+        config,
+        lambda: load_config(config_path, os.environ),
+        partial(put_in_force, router),
+        ReloadMetrics(router.registry),
+        log,
+    )
+    loop.add_signal_handler(signal.SIGHUP, reloader.reload)
     await router.start()
+    watching = asyncio.create_task(reloader.watch(), name="reload")
     log.info("listening", data_port=router.data.number, admin_port=router.admin.number)
     if placeholder_thresholds(config):
         log.warning(
@@ -61,5 +75,12 @@ async def run(config: Config) -> None:
             low=config.policy.low,
         )
     await stopping.wait()
+    watching.cancel()
     await router.drain(hurry)
     await router.stop()
+
+
+def put_in_force(router: Router, config: Config) -> None:
+    """A reloaded configuration: the log's level is the process's, the rest the router's."""
+    configure(config.log.level, config.log.format, sys.stderr)
+    apply_config(router, config)

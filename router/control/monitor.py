@@ -124,7 +124,7 @@ class EngineMonitor:
             self._readings.record(load)
 
     async def _repeat(self, name: str, step: Callable[[], Awaitable[None]], interval: Clock) -> None:
-        """Take a step again and again, `interval` seconds apart. An error of a kind is logged when it begins, not each time."""
+        """Take a step every `interval` seconds. An error of a kind is logged when it begins only."""
         while True:
             try:
                 await step()

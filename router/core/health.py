@@ -49,10 +49,10 @@ class HealthRules:
 class Breaker:
     """A circuit breaker over the results of real requests."""
 
-    __slots__ = ("_failures", "_opened_at", "_rules", "_successes", "_trials", "opened_total")
+    __slots__ = ("_failures", "_opened_at", "_successes", "_trials", "opened_total", "rules")
 
     def __init__(self, rules: BreakerRules) -> None:
-        self._rules = rules
+        self.rules = rules
         self._failures = 0
         self._successes = 0
         self._trials = 0
@@ -63,7 +63,7 @@ class Breaker:
         """The state at `now`: an open breaker becomes half open by the passing of time alone."""
         if self._opened_at is None:
             return BreakerState.CLOSED
-        if now - self._opened_at < self._rules.open_for:
+        if now - self._opened_at < self.rules.open_for:
             return BreakerState.OPEN
         return BreakerState.HALF_OPEN
 
@@ -71,7 +71,7 @@ class Breaker:
         """Seconds until an open breaker lets a trial through; 0 when it does already."""
         if self._opened_at is None:
             return 0.0
-        return max(0.0, self._rules.open_for - (now - self._opened_at))
+        return max(0.0, self.rules.open_for - (now - self._opened_at))
 
     def trial_free(self, now: float) -> bool:
         """True if a half-open breaker would let one request through now."""
@@ -94,12 +94,12 @@ class Breaker:
             self._failures = 0
             if state is BreakerState.HALF_OPEN:
                 self._successes += 1
-                if self._successes >= self._rules.success_threshold:
+                if self._successes >= self.rules.success_threshold:
                     self._opened_at = None
             return
         self._failures += 1
         if state is BreakerState.HALF_OPEN or (
-            state is BreakerState.CLOSED and self._failures >= self._rules.failure_threshold
+            state is BreakerState.CLOSED and self._failures >= self.rules.failure_threshold
         ):
             self._opened_at = now
             self._successes = 0
@@ -160,6 +160,11 @@ class EngineHealth:
         self._deep = _ProbeTrack(probes)
         self._flowed_at: float | None = None
         self.seen_up = False
+
+    def set_rules(self, breaker: BreakerRules, probes: HealthRules) -> None:
+        """Judge by other rules from now on; what has been counted stays."""
+        self.breaker.rules = breaker
+        self._ready.rules = self._deep.rules = probes
 
     def record_flow(self, now: float) -> None:
         """The engine delivered bytes at `now`."""

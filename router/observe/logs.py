@@ -49,12 +49,13 @@ def configure(level: str, form: Format, stream: TextIO) -> None:
     ]
     structlog.configure(
         processors=[
+            structlog.stdlib.filter_by_level,
             *shared,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
-        # Lines below the level cost one call of an empty method: one is written per request.
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
+        # The level is judged by the standard loggers, so that a reload reaches loggers that exist already.
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(stream)
@@ -104,6 +105,8 @@ def _clean(value: object) -> object:
         return value
     if isinstance(value, list | tuple):
         return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _clean(item) for key, item in value.items()}
     return _without_secrets(str(value)).replace("\n", "\\n")
 
 

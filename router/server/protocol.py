@@ -26,6 +26,9 @@ from router.core.failure import error_body
 WIRE = "spec_router.wire"
 
 MAX_HEAD = 64 * 1024
+# How long the rest of a refused body is read and dropped, so that the client can read the refusal. Closing at
+# once would make the kernel answer the bytes still under way with a reset, and the refusal would be lost.
+LINGER = 5.0
 # How long a cut answer may take to leave the send buffer before the connection is reset.
 FLUSH_LIMIT = 2.0
 
@@ -72,6 +75,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head_size = 0
         self._in_head = True
         self._head_timer: asyncio.TimerHandle | None = None
+        self._linger_timer: asyncio.TimerHandle | None = None
         self._muted = False
         self._running: RequestResponseCycle | None = None
 
@@ -85,6 +89,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every request of the connection, the one that runs and those that wait behind it."""
         self._disarm_head_timer()
+        self._end_linger()
         for cycle in (self._running, *(waiting for waiting, _ in self.pipeline)):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
@@ -159,8 +164,19 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         super().on_message_complete()
+        self._end_linger()
         self._in_head = True
         self._head_size = 0
+
+    def on_response_complete(self) -> None:
+        """The answer is out; if the request is not all in, what is left of it is dropped for a while."""
+        super().on_response_complete()
+        if self._in_head or self.transport.is_closing():
+            return
+        if self.expect_100_continue:
+            self.transport.close()  # the client may never send the body it announced
+        else:
+            self._linger_timer = self.loop.call_later(LINGER, self.transport.close)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
@@ -176,6 +192,11 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _end_linger(self) -> None:
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
+            self._linger_timer = None
 
     def _head_too_slow(self) -> None:
         self._head_timer = None

@@ -1,0 +1,49 @@
+# Two commands matter: `make demo` and `make test`. Both make the virtual environment first.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help demo test test-core test-parts test-cases test-slow check format clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "spec-router needs Python 3.11 or newer; set PYTHON=/path/to/python3"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.installed ## two simulated engines, the router, a load that rises and falls
+	$(BIN)/spec-router demo
+
+test: test-core test-parts test-cases ## all tests that fit into minutes
+
+test-core: $(VENV)/.installed ## the pure core: unit and property tests, every branch covered
+	$(PYTEST) tests/unit/core tests/property --cov=router.core --cov-branch --cov-report=term:skip-covered --cov-fail-under=100
+
+test-parts: $(VENV)/.installed ## everything else in process: units and integration
+	$(PYTEST) tests/unit tests/integration --ignore=tests/unit/core -m "not slow"
+
+test-cases: $(VENV)/.installed ## fault cases against a router process, on sockets
+	$(PYTEST) tests/cases -m "not slow"
+
+test-slow: $(VENV)/.installed ## what takes too long for every change
+	$(PYTEST) tests -m slow
+
+check: $(VENV)/.installed ## formatting, lint, types, import order, shipped configuration
+	$(BIN)/ruff format --check router tests
+	$(BIN)/ruff check router tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/spec-router check -c config.yaml > /dev/null
+
+format: $(VENV)/.installed ## put the sources into shape
+	$(BIN)/ruff format router tests
+	$(BIN)/ruff check --fix router tests
+
+clean: ## remove what was made
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
