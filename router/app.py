@@ -36,10 +36,12 @@ from router.observe.metrics import Metrics
 from router.observe.recent import Recent
 from router.observe.state import StateCollector, Watched
 from router.observe.watch import HealthWatch
+from router.proxy.abort import Aborter
 from router.proxy.budget import BodyBudget
 from router.proxy.endpoint import DataPort
 from router.proxy.keys import ClientKeys
-from router.proxy.settings import EngineLink, Services, Settings
+from router.proxy.link import EngineLink
+from router.proxy.settings import Services, Settings
 from router.server.listener import bind, build_server
 from router.server.protocol import HeadLimits
 from router.upstream.pool import Pool
@@ -89,7 +91,7 @@ def build_router(config: Config) -> Router:
 
     monitors = [
         EngineMonitor(
-            Endpoint(engine.url, _secret(engine.api_key)),
+            Endpoint(engine.url, engine.api_key.get_secret_value() if engine.api_key else None),
             client,
             services.pair.engines[path],
             readings[path],
@@ -149,6 +151,7 @@ def build_services(
         drain_rate,
         BodyBudget(config.server.body_memory),
         {path: engine_link(config, engine) for path, engine in engines.items()},
+        Aborter(),
         observer,
         clock,
         lambda: secrets.token_hex(16).encode(),
@@ -198,6 +201,7 @@ def build_settings(config: Config) -> Settings:
         client_write=timeouts.client_write,
         retry_other=config.retry.other_path > 0,
         allow_path_header=config.routing.allow_path_header,
+        inject_rid=config.engine.inject_rid,
         keys=ClientKeys(key.get_secret_value() for key in config.server.api_keys),
     )
 
@@ -215,11 +219,11 @@ def engine_link(config: Config, engine: Engine) -> EngineLink:
     """The way to an engine."""
     parts = urlsplit(engine.url)
     host, port = parts.hostname or "", parts.port or 80
-    api_key = _secret(engine.api_key)
     return EngineLink(
         Pool(host, port, connect_timeout=config.timeouts.connect),
         parts.netloc.encode(),
-        api_key.encode() if api_key else None,
+        _secret(engine.api_key),
+        _secret(engine.admin_api_key),
     )
 
 
@@ -235,5 +239,5 @@ def _port(config: Config, app: Any, host: str, port: int, what: str) -> Port:
     return Port(server, bind(host, port, what))
 
 
-def _secret(value: object) -> str | None:
-    return value.get_secret_value() if isinstance(value, SecretStr) else None
+def _secret(value: SecretStr | None) -> bytes | None:
+    return value.get_secret_value().encode() if value else None

@@ -114,6 +114,7 @@ class Router:
             if task.get_name() != "listener":
                 task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.services.aborter.close()
         for link in self.services.engines.values():
             link.pool.close()
         await self._client.aclose()

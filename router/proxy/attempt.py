@@ -15,7 +15,7 @@ from router.core.failure import Effect, Failure, Kind, classify_status
 from router.core.headers import Headers, header, request_headers, response_headers
 from router.core.scan import Scanner, event_end, event_error_code
 from router.proxy.client import Client
-from router.proxy.settings import EngineLink
+from router.proxy.link import EngineLink
 from router.proxy.watchdog import Watchdog
 from router.upstream.connection import Connection
 

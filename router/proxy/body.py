@@ -19,7 +19,7 @@ class Peek(msgspec.Struct, gc=False):
     """The fields of a request that the router reads. Decoding it checks that the body is a JSON object.
 
     Everything else is skipped over and goes upstream byte for byte. Fields are raw, so a wrong type
-    in one of them is the engine's to refuse.
+    in one of them is the engine's to refuse. `rid` is empty where the body has none.
     """
 
     rid: msgspec.Raw = msgspec.Raw()

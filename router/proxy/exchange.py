@@ -17,6 +17,7 @@ from router.core.events import Decision, RequestRecord
 from router.core.failure import Effect, Failure, Kind, Replay
 from router.core.headers import Headers, header, response_headers
 from router.core.ledger import Lease
+from router.core.rid import RID_ROUTES, splice_rid
 from router.core.routes import Route
 from router.core.scan import Usage
 from router.core.words import Outcome, Path
@@ -51,6 +52,7 @@ class Exchange:
         self._unreported: Decision | None = None
         self._failure: Failure | None = None
         self._queued_for = 0.0
+        self._rid: bytes | None = None
 
     async def run(self) -> None:
         """Serve the request to its end."""
@@ -88,6 +90,7 @@ class Exchange:
             if client.gone is None or task is None:
                 raise
             task.uncancel()
+            self._abort()
             self._failure = Failure(client.gone)
         except Exception:
             _log.exception("a request failed inside the router")
@@ -108,7 +111,10 @@ class Exchange:
         await body.read(
             self._client, limit=settings.max_body, stall=settings.client_body, wait=settings.queue_timeout
         )
-        peek(body.data)
+        seen = peek(body.data)
+        if settings.inject_rid and self._route.label in RID_ROUTES and not seen.rid:
+            self._rid = self._services.new_id()
+            body.data = splice_rid(body.data, self._rid)
 
     async def _serve(self, body: HeldBody, lease: Lease) -> None:
         services = self._services
@@ -169,6 +175,11 @@ class Exchange:
             headers.append((b"content-length", str(len(held.body)).encode()))
             await self._client.start(held.status, headers + self._route_headers())
             await self._client.finish(held.body)
+
+    def _abort(self) -> None:
+        """The client left: tell the engine by name, where it has been given one and has the request."""
+        if self._rid is not None and self._watchdog.sent and self._decision is not None:
+            self._services.aborter.abort(self._services.engines[self._decision.path], self._rid)
 
     # ---- accounts
 

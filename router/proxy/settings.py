@@ -10,9 +10,10 @@ from router.core.events import Observer
 from router.core.ledger import Clock
 from router.core.pair import Pair
 from router.core.words import Path
+from router.proxy.abort import Aborter
 from router.proxy.budget import BodyBudget
 from router.proxy.keys import ClientKeys
-from router.upstream.pool import Pool
+from router.proxy.link import EngineLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +29,8 @@ class Settings:
     client_write: float
     retry_other: bool
     allow_path_header: bool
+    inject_rid: bool
     keys: ClientKeys
-
-
-@dataclass(frozen=True, slots=True)
-class EngineLink:
-    """How one engine is reached. `host` is the Host header; `api_key` replaces the client's own."""
-
-    pool: Pool
-    host: bytes
-    api_key: bytes | None
 
 
 @dataclass(slots=True)
@@ -52,6 +45,7 @@ class Services:
     drain_rate: DrainRate
     budget: BodyBudget
     engines: Mapping[Path, EngineLink]
+    aborter: Aborter
     observer: Observer
     clock: Clock
     new_id: Callable[[], bytes]

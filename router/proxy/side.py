@@ -8,7 +8,8 @@ from router.core.failure import Failure, Kind, classify_status
 from router.core.headers import header, request_headers, response_headers
 from router.core.words import Path
 from router.proxy.client import Client
-from router.proxy.settings import EngineLink, Services
+from router.proxy.link import EngineLink
+from router.proxy.settings import Services
 
 # These answers come from the engine's memory within milliseconds; a hung engine must not hold them up.
 ANSWER_LIMIT = 5.0

@@ -49,6 +49,7 @@ class Watchdog:
         "connection",
         "flowed_at",
         "phase",
+        "sent",
         "since",
     )
 
@@ -66,6 +67,7 @@ class Watchdog:
         self._began = began
         self._on_flow = on_flow
         self._unsent = 0
+        self.sent = False
         self._told: float | None = None
         self.connection: Connection | None = None
         self.phase = Phase.FIRST_BYTE
@@ -76,6 +78,7 @@ class Watchdog:
     def start(self, connection: Connection) -> None:
         """A new attempt begins on `connection`."""
         self.connection = connection
+        self.sent = True
         self.phase = Phase.FIRST_BYTE
         self.since = self._loop.time()
         if self._timer is None:

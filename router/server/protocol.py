@@ -170,8 +170,9 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """The answer is out; if the request is not all in, what is left of it is dropped for a while."""
+        nothing_behind = self._running is self.cycle
         super().on_response_complete()
-        if self._in_head or self.transport.is_closing():
+        if not nothing_behind or self._in_head or self.transport.is_closing():
             return
         if self.expect_100_continue:
             self.transport.close()  # the client may never send the body it announced
