@@ -7,13 +7,13 @@ can be repeated elsewhere; from then on bytes only pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from router.core.events import Decision
 from router.core.failure import Effect, Failure, Kind, classify_status
 from router.core.headers import Headers, header, request_headers, response_headers
 from router.core.scan import Scanner, event_end, event_error_code
+from router.proxy.body import HeldBody
 from router.proxy.client import Client
 from router.proxy.link import EngineLink
 from router.proxy.watchdog import Watchdog
@@ -61,7 +61,7 @@ class Attempt:
         watchdog: the request's time limits.
         progress: filled in as the answer comes.
         replayable: the caller would try elsewhere if this fails before its first byte.
-        on_commit: called when the status line goes out, after which nothing is repeated.
+        body: the request body; let go when the status line goes out, after which nothing is repeated.
     """
 
     link: EngineLink
@@ -70,9 +70,9 @@ class Attempt:
     watchdog: Watchdog
     progress: Progress
     replayable: bool
-    on_commit: Callable[[], None]
+    body: HeldBody
 
-    async def run(self, head: bytes, body: bytes, *, fresh: bool) -> Effect:
+    async def run(self, head: bytes, *, fresh: bool) -> Effect:
         """Relay the engine's answer.
 
         Returns:
@@ -84,7 +84,7 @@ class Attempt:
         connection = await self.link.pool.acquire(fresh=fresh)
         try:
             self.watchdog.start(connection)
-            await connection.send(head, body)
+            await connection.send(head, self.body.data)
             return await self._answer(connection)
         finally:
             self.watchdog.connection = None
@@ -149,7 +149,7 @@ class Attempt:
             if header(headers, b"x-accel-buffering") is None:
                 headers.append((b"x-accel-buffering", b"no"))
         self.client.streaming = streamed
-        self.on_commit()
+        self.body.release()
         await self.client.start(connection.status, headers + route_headers(self.decision))
 
     async def _relay(self, connection: Connection, data: bytes, streamed: bool) -> None:

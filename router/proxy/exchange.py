@@ -153,11 +153,9 @@ class Exchange:
 
     async def _attempt(self, decision: Decision, body: HeldBody, *, fresh: bool, replayable: bool) -> None:
         link = self._services.engines[decision.path]
-        attempt = Attempt(
-            link, decision, self._client, self._watchdog, self._progress, replayable, body.release
-        )
+        attempt = Attempt(link, decision, self._client, self._watchdog, self._progress, replayable, body)
         head = request_head(link, self._target, self._client, len(body.data))
-        self._report(await attempt.run(head, body.data, fresh=fresh))
+        self._report(await attempt.run(head, fresh=fresh))
 
     def _second(self, first: Decision, failure: Failure) -> Decision | None:
         """Where to try again after `first` failed, if anywhere."""
