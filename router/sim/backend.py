@@ -14,7 +14,7 @@ from router.sim.engine import QueueFull, SimEngine
 from router.sim.errors import EngineError, LengthError, bad_request
 from router.sim.histogram import Histogram, latency_buckets
 from router.sim.params import SimParams
-from router.sim.request import Delivery, SimRequest
+from router.sim.request import Delivery, Phase, SimRequest
 from router.sim.text import text_key, write_script
 
 Listener = Callable[[Choice, Delivery], None]
@@ -75,7 +75,8 @@ class Backend:
     def abandon(self, choices: list[Choice]) -> None:
         """End what is left of a call whose client is gone."""
         for choice in choices:
-            self.driver.abort(self.path, choice.request)
+            if choice.request.phase is not Phase.DONE:
+                self.driver.abort(self.path, choice.request)
 
     def abort(self, prefix: str | None) -> None:
         """End every live request whose id begins with `prefix`; None: all."""

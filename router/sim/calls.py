@@ -139,7 +139,12 @@ def _common(route: str, body: Json) -> Json:
     if n < 1:
         raise errors.bad_request("range() arg 3 must not be zero", "BadRequest")
     options = body.get("stream_options") or {}
+    if not isinstance(options, dict):
+        text = "Input should be a valid dictionary or object to extract fields from"
+        raise _mistyped(route, "stream_options", options, "model_attributes_type", text)
     stop = body.get("stop") or ()
+    if not isinstance(stop, (str, list, tuple)):
+        raise _mistyped(route, "stop", stop, "string_type", "Input should be a valid string")
     rid = body.get("rid")
     return {
         "model": str(body.get("model") or "default"),

@@ -22,12 +22,14 @@ class ChatFormat:
         self._model = _encode(call.model)
         self._created = created
         self._heads: dict[int, bytes] = {}
+        self._ended: list[Choice] = []
+        self._last_rid = call.rid or ""
 
     def events(self, choice: Choice, delivery: Delivery) -> list[bytes]:
         head = self._heads.get(choice.index)
         found = []
         if head is None:
-            head = self._heads[choice.index] = self._head(choice)
+            head = self._heads[choice.index] = self._head(choice.rid, choice.index)
             found.append(head + b',"role":"assistant","content":""' + _OPEN_END + b"}\n\n")
         text = choice.take(delivery)
         if text:
@@ -35,19 +37,23 @@ class ChatFormat:
             if self._call.continuous_usage:
                 usage_part = b',"usage":' + usage_json(choice.prompt.tokens, choice.taken)
             found.append(b"".join((head, b',"content":"', text, b'"', _OPEN_END, usage_part, b"}\n\n")))
+        self._last_rid = choice.rid
         if delivery.finish is not None:
-            found.append(head + _finish_part(choice, delivery) + b"]}\n\n")
+            self._ended.append(choice)
         return found
 
     def tail(self, choices: list[Choice]) -> list[bytes]:
-        if not self._call.include_usage:
-            return [DONE]
-        return [self._usage_event(choices[0].rid, *usage(choices)), DONE]
+        # SGLang says how each choice ended once all have, under the id of whichever spoke last.
+        rid = self._last_rid
+        events = [self._head(rid, choice.index) + _finish_part(choice) for choice in self._ended]
+        if self._call.include_usage:
+            events.append(self._usage_event(rid, *usage(choices)))
+        return [*events, DONE]
 
     def error_events(self, message: str, code: int) -> list[bytes]:
         events = [errors.stream_event(message, code)]
         if self._call.include_usage:
-            events.append(self._usage_event("", 0, 0))
+            events.append(self._usage_event(self._last_rid, 0, 0))
         return [*events, DONE]
 
     def body(self, choices: list[Choice]) -> bytes:
@@ -61,11 +67,11 @@ class ChatFormat:
             )
         )
 
-    def _head(self, choice: Choice) -> bytes:
+    def _head(self, rid: str, index: int) -> bytes:
         return (
             b'data: {"id":%s,"object":"chat.completion.chunk","created":%d,"model":%s,'
             b'"choices":[{"index":%d,"delta":{"reasoning_content":null'
-        ) % (_encode(choice.rid), self._created, self._model, choice.index)
+        ) % (_encode(rid), self._created, self._model, index)
 
     def _usage_event(self, rid: str, prompt: int, completion: int) -> bytes:
         return (
@@ -77,9 +83,9 @@ class ChatFormat:
 _OPEN_END = b'},"logprobs":null,"finish_reason":null,"matched_stop":null}]'
 
 
-def _finish_part(choice: Choice, delivery: Delivery) -> bytes:
-    return b'},"logprobs":null,"finish_reason":%s,"matched_stop":%s}' % (
-        _encode(delivery.finish),
+def _finish_part(choice: Choice) -> bytes:
+    return b'},"logprobs":null,"finish_reason":%s,"matched_stop":%s}]}\n\n' % (
+        _encode(choice.request.finish),
         _encode(choice.matched_stop),
     )
 

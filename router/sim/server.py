@@ -173,6 +173,13 @@ class SimulatedPair:
         """Base URL of the engine without."""
         return self.baseline.url
 
+    @property
+    def mixed_seconds(self) -> float:
+        """Simulated seconds so far in which both engines of a shared GPU had work."""
+        for driver in self._drivers:
+            driver.catch_up()
+        return sum(driver.gpu.mixed_seconds for driver in self._drivers)
+
     def set_accept_length(self, value: float) -> None:
         """Tokens per speculative step from now on, as if the workload had changed. Raises ValueError."""
         self.speculative.backend.engine.accept_length = value
