@@ -107,7 +107,8 @@ class Scanner:
     def feed(self, data: bytes) -> None:
         """Take note of bytes that pass."""
         if self._streamed:
-            self.events += data.count(b"\n\n")
+            cut = self._tail[-1:] == b"\n" == data[:1]
+            self.events += data.count(b"\n\n") + cut
             seam = self._tail[-_SEAM:] + data[:_SEAM]
             if self._unjudged or _ERROR_KEY in data or _ERROR_KEY in seam:
                 self._judge_errors(data)
