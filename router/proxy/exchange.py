@@ -69,6 +69,8 @@ class Exchange:
                 else:
                     outcome = self._failure.row.outcome
         finally:
+            if self._failure is not None and self._failure.row.rejection is not None:
+                services.observer.on_rejected(self._failure.row.rejection)
             services.observer.on_finished(self._record(outcome))
 
     def end(self, failure: Failure) -> None:
