@@ -2,6 +2,7 @@
 
 All of these tests share one event loop, so that a module's engines and router can outlive a single test.
 A module sets `CONFIG = {...}` to lay something over the router's config; its tests then share `router`.
+A module's own async fixtures say `@pytest_asyncio.fixture(loop_scope="session")`, or they run on another loop.
 """
 
 from __future__ import annotations

@@ -10,19 +10,18 @@ from __future__ import annotations
 import pytest
 
 from .kit import limits
-from .kit.client import good
 from .kit.conn import EngineConn, RawRequest
-from .kit.engine import FakeEngine, Script
-from .kit.exchange import exchange
+from .kit.engine import FakeEngine
+from .kit.exchange import lockstep
 from .kit.quiet import assert_quiet
 from .kit.router import RouterProcess
 from .kit.sdk import SDKS, Sdk, sdk_chat
 from .kit.sse import DONE, chat_events, content
 
-GAP = 0.1
 LINES = [content(text).rstrip(b"\n") for text in ("one", "two", "three", "four", "five")]
 THREE_LINES = b'data: {"id":"d982",\ndata: "object":"chat.completion.chunk",\ndata: "choices":[]}\n\n'
 
+NEVER_OVER = ("single_newline_only", "no_ending_at_all")  # as events; as bytes they are relayed
 VARIANTS: dict[str, list[list[bytes]]] = {  # events, each as the segments it is sent in
     "crlf": [[line + b"\r\n\r\n"] for line in LINES],
     "cr": [[line + b"\r\r"] for line in LINES],
@@ -42,43 +41,26 @@ VARIANTS: dict[str, list[list[bytes]]] = {  # events, each as the segments it is
 }
 
 
-def paced(events: list[list[bytes]], tail: bytes = b"") -> Script:
-    """Sends the events `GAP` apart, every segment as a chunk of its own."""
-
-    async def script(conn: EngineConn, request: RawRequest) -> None:
-        await conn.head()
-        for segments in events:
-            for segment in segments:
-                await conn.chunk(segment)
-                await conn.pause(0.002)
-            await conn.pause(GAP)
-        if tail:
-            await conn.chunk(tail)
-        await conn.end()
-
-    return script
+def joined(events: list[list[bytes]]) -> bytes:
+    """The body that the segments make up."""
+    return b"".join(b"".join(segments) for segments in events)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 async def test_each_event_at_once(router: RouterProcess, a: FakeEngine, variant: str) -> None:
     """B-02 (a)-(f) and kin: unchanged, and no event waits for the next one."""
-    events = VARIANTS[variant]
-    seen = await exchange(router, a, paced([[b": first\n\n"], [content("x")], *events]))
-    assert bytes(seen.response.body) == b": first\n\n" + content("x") + b"".join(b"".join(e) for e in events)
-    assert max(seen.delays()[2:]) <= limits.EVENT_DELAY
+    events = [[content("x")], *VARIANTS[variant]]
+    seen = await lockstep(router, a, events)
+    assert bytes(seen.response.body) == joined(events)
+    assert max(seen.delays()) <= limits.EVENT_DELAY
 
 
-@pytest.mark.parametrize(
-    "variant", [name for name in VARIANTS if name not in ("single_newline_only", "no_ending_at_all")]
-)
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if name not in NEVER_OVER])
 async def test_first_event_at_once(router: RouterProcess, a: FakeEngine, variant: str) -> None:
     """B-02 where the odd ending is the first event's: the response starts when that event is over."""
     events = VARIANTS[variant]
-    seen = await exchange(router, a, paced(events))
-    assert bytes(seen.response.body) == b"".join(b"".join(event) for event in events)
-    firsts = [len(event) for event in events]
-    last_of_event = [sum(firsts[: i + 1]) - 1 for i in range(len(firsts))]
-    assert max(seen.delays()[at] for at in last_of_event) <= limits.EVENT_DELAY
+    seen = await lockstep(router, a, events)
+    assert bytes(seen.response.body) == joined(events)
 
 
 @pytest.mark.parametrize("ending", [b"", b"\n", b"\r", b"\r\n"], ids=["none", "lf", "cr", "crlf"])
@@ -88,7 +70,7 @@ async def test_no_blank_line_at_the_end(
 ) -> None:
     """B-02 (g): a last (or only) event followed by the end of the body, without a blank line."""
     events = [[line + b"\n\n"] for line in LINES[: count - 1]]
-    seen = await exchange(router, a, paced(events, tail=LINES[-1] + ending))
+    seen = await lockstep(router, a, events, tail=LINES[-1] + ending)
     assert bytes(seen.response.body) == b"".join(e[0] for e in events) + LINES[-1] + ending
 
 
@@ -97,7 +79,7 @@ async def test_no_blank_line_at_the_end(
 )
 async def test_streams_without_an_event(router: RouterProcess, a: FakeEngine, body: bytes) -> None:
     """Kin of B-02: a stream with no event at all still ends, with its bytes as they are."""
-    seen = await exchange(router, a, paced([], tail=body))
+    seen = await lockstep(router, a, [], tail=body)
     assert bytes(seen.response.body) == body
     assert seen.response.status == 200
 
@@ -108,13 +90,16 @@ async def test_sdk_reads_other_endings(
     router: RouterProcess, a: FakeEngine, sdk: Sdk, newline: bytes
 ) -> None:
     """B-02 seen by the stock SDKs: whole text, right end."""
-    events = [[event.replace(b"\n", newline)] for event in chat_events(("a", "b"))]
-    a.script = paced(events)
+    events = [event.replace(b"\n", newline) for event in chat_events(("a", "b"))]
+
+    async def script(conn: EngineConn, request: RawRequest) -> None:
+        await conn.stream(events, gap=0.01)
+
+    a.script = script
     direct = await sdk_chat(sdk, a.port, stream=True)
     assert await sdk_chat(sdk, router.data_port, stream=True) == direct
 
 
 async def test_quiet(router: RouterProcess, a: FakeEngine, b: FakeEngine) -> None:
     """Nothing is left behind."""
-    await exchange(router, a, paced(VARIANTS["crlf"][:1]), good())
     await assert_quiet(router, a, b)

@@ -17,7 +17,7 @@ from .kit import limits
 from .kit.client import RawClient, chat_body, good, post
 from .kit.conn import EngineConn, RawRequest
 from .kit.engine import FakeEngine
-from .kit.exchange import exchange
+from .kit.exchange import exchange, lockstep
 from .kit.quiet import assert_quiet
 from .kit.router import RouterProcess
 from .kit.sse import DONE, content, split_every
@@ -41,14 +41,7 @@ async def test_long_line(router: RouterProcess, a: FakeEngine, size: int, positi
     line = long_event(size)
     assert len(line.rstrip(b"\n")) == size
 
-    async def script(conn: EngineConn, request: RawRequest) -> None:
-        await conn.head()
-        for event in (*before, line, *after):
-            await conn.pause(0.03)
-            await conn.chunk(event)
-        await conn.end()
-
-    seen = await exchange(router, a, script)
+    seen = await lockstep(router, a, [[event] for event in (*before, line, *after)])
     assert bytes(seen.response.body) == b"".join((*before, line, *after))
     small = [delay for i, delay in enumerate(seen.delays()) if i != len(before)]
     assert max(small) <= limits.EVENT_DELAY

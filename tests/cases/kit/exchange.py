@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .client import End, RawResponse, ask, good
-from .conn import RawRequest
+from .client import End, RawClient, RawResponse, ask, good
+from .conn import EngineConn, RawRequest
 from .engine import FakeEngine, Script
 from .router import RouterProcess
+from .sse import chunked
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,4 +36,40 @@ async def exchange(
     assert len(engine.requests) == before + 1, (
         f"{engine.name} was asked {len(engine.requests) - before} times"
     )
+    return Exchange(response, engine.requests[-1])
+
+
+async def lockstep(
+    router: RouterProcess,
+    engine: FakeEngine,
+    events: list[list[bytes]],
+    tail: bytes = b"",
+    within: float = 2.0,
+) -> Exchange:
+    """A streamed answer of which each event is sent only once the client has the whole one before.
+
+    So an event that is held back for the next one fails the test, however slow the host is. An event is a
+    list of segments, each sent as a chunk of its own; `tail` follows unwaited for.
+    """
+    client = await RawClient.connect(router.data_port)
+
+    async def script(conn: EngineConn, request: RawRequest) -> None:
+        await conn.head()
+        sent = 0
+        for number, segments in enumerate(events):
+            for segment in segments:
+                await conn.chunk(segment)
+                await conn.pause(0.002)
+            sent += sum(map(len, segments))
+            await client.wait(
+                lambda total=sent: bool(client.responses) and len(client.responses[-1].body) >= total,  # type: ignore[misc]
+                within,
+                f"event {number} at the client",
+            )
+        await conn.send(chunked(tail))
+
+    engine.script = script
+    async with client:
+        response = await client.ask(good(), within=20)
+    assert response.end is End.COMPLETE, f"{response.end} after {len(response.body)} bytes: {engine.errors}"
     return Exchange(response, engine.requests[-1])
