@@ -8,10 +8,12 @@ queue is first come first served, and mixed time is what a clock held beside it 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
@@ -22,9 +24,18 @@ from router.core.ledger import Lease, Ledger, LedgerError
 from router.core.pair import Pair, Pin
 from router.core.policy import ThresholdPolicy
 from router.core.words import Outcome, Path, Placement
+from tests.property.walks import multiplied
 from tests.support import FakeClock, RecordingObserver
 
-ERRORS = [None, ValueError, asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit, BaseException]
+ERRORS = [
+    None,
+    ValueError,
+    asyncio.CancelledError,
+    KeyboardInterrupt,
+    SystemExit,
+    GeneratorExit,
+    BaseException,
+]
 
 paths = st.sampled_from(Path)
 outcomes = st.sampled_from(Outcome)
@@ -53,9 +64,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ended: list[Lease] = []
         self.ledger = Ledger(self.clock, self.on_close)
         self.admission = Admission(self.ledger, max_active, queue_size)
-        self.engines = {
-            path: EngineHealth(BreakerRules(2, 1, 3.0), HealthRules(2, 1)) for path in Path
-        }
+        self.engines = {path: EngineHealth(BreakerRules(2, 1, 3.0), HealthRules(2, 1)) for path in Path}
         policy = ThresholdPolicy(high=3, low=1, dwell=1.0, smoothing=0.5)
         self.pair = Pair(
             "default", Placement.SHARED, self.engines, policy, self.ledger, self.clock, RecordingObserver()
@@ -182,16 +191,13 @@ class LedgerMachine(RuleBasedStateMachine):
     ) -> None:
         if request.place != "closed":
             self.model_close(request, noted or Outcome.FAILED)
-        try:
-            with request.lease as lease:
-                if noted:
-                    lease.settle(noted)
-                if error:
-                    raise error
-        except BaseException as raised:
-            assert type(raised) is error
-        else:
-            assert error is None, "an exception was swallowed"
+        expected = pytest.raises(error) if error else contextlib.nullcontext()
+        with expected as caught, request.lease as lease:
+            if noted:
+                lease.settle(noted)
+            if error:
+                raise error
+        assert caught is None or caught.type is error
 
     # What happens meanwhile, and must not count.
 
@@ -275,3 +281,4 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 TestLedger = LedgerMachine.TestCase
+TestLedger.settings = settings(max_examples=multiplied(2))

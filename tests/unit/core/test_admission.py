@@ -69,8 +69,12 @@ def test_who_leaves_the_queue_is_not_called() -> None:
 
 def test_a_turn_that_is_not_taken_passes_to_the_next() -> None:
     door = Door(max_active=1, queue_size=3)
+
+    def give_up(lease: Lease) -> None:
+        lease.close(Outcome.CANCELLED)
+
     first, _ = door.enter()
-    gone, _ = door.enter(lambda lease: lease.close(Outcome.CANCELLED) and None)
+    gone, _ = door.enter(give_up)
     next_one, _ = door.enter()
     first.close(Outcome.OK)
     assert (door.turns, next_one.path, door.ledger.active) == ([gone, next_one], Path.BASELINE, 1)

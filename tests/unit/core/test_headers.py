@@ -15,7 +15,12 @@ from router.core.headers import (
     sane_request_id,
 )
 
-KEPT: Headers = [(b"content-type", b"application/json"), (b"accept", b"*/*"), (b"x-many", b"1"), (b"x-many", b"2")]
+KEPT: Headers = [
+    (b"content-type", b"application/json"),
+    (b"accept", b"*/*"),
+    (b"x-many", b"1"),
+    (b"x-many", b"2"),
+]
 ONE_HOP = [
     b"connection",
     b"keep-alive",

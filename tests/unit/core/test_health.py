@@ -252,3 +252,24 @@ def test_bytes_show_that_an_engine_is_alive() -> None:
     engine = health()
     engine.record_flow(1.0)
     assert engine.up(1.0) is True
+
+
+def test_other_rules_judge_what_was_counted_before() -> None:
+    engine = health()
+    engine.record_result(Effect.FAILURE, 0.0)
+    engine.record_result(Effect.FAILURE, 0.0)
+    engine.record_ready(Probe.FAILED, began=0.0)
+    engine.record_deep(Probe.FAILED, began=0.0)
+    engine.set_rules(BreakerRules(failure_threshold=3, success_threshold=1, open_for=5.0), HealthRules(2, 1))
+    assert engine.standing(0.0) is Standing.GOOD
+    engine.record_deep(Probe.FAILED, began=0.0)
+    assert engine.standing(0.0) is Standing.DOUBTFUL
+    engine.record_deep(Probe.OK, began=0.0)
+    engine.record_ready(Probe.FAILED, began=0.0)
+    assert engine.standing(0.0) is Standing.DOUBTFUL
+    engine.record_ready(Probe.OK, began=0.0)
+    assert engine.standing(0.0) is Standing.GOOD
+    engine.record_result(Effect.FAILURE, 0.0)
+    assert engine.breaker.reopens_in(0.0) == 5.0
+    engine.record_result(Effect.SUCCESS, 5.0)
+    assert engine.breaker.state(5.0) is BreakerState.CLOSED

@@ -79,8 +79,12 @@ def test_a_second_close_changes_nothing_and_says_so(clock: FakeClock) -> None:
 
 def test_who_is_told_of_an_end_finds_the_counts_right_already(clock: FakeClock) -> None:
     seen: list[tuple[tuple[int, int, int, int], Outcome | None, int]] = []
-    ledger = Ledger(clock, lambda lease: seen.append((counts(ledger), lease.outcome, ledger.closed[Outcome.OK])))
-    kept, ended = ledger.open(), ledger.open()
+
+    def on_close(lease: Lease) -> None:
+        seen.append((counts(book), lease.outcome, book.closed[Outcome.OK]))
+
+    book = Ledger(clock, on_close)
+    kept, ended = book.open(), book.open()
     kept.start(BASELINE)
     ended.start(BASELINE)
     ended.close(Outcome.OK)

@@ -11,7 +11,8 @@ from tests.support import FakeClock
 
 
 @pytest.mark.parametrize(
-    ("running", "waiting", "in_flight"), [(3, 2, 5), (0, 0, 0), (None, 2, None), (3, None, None), (None, None, None)]
+    ("running", "waiting", "in_flight"),
+    [(3, 2, 5), (0, 0, 0), (None, 2, None), (3, None, None), (None, None, None)],
 )
 def test_an_engine_holds_what_runs_and_what_waits_or_it_is_not_known(
     running: int | None, waiting: int | None, in_flight: int | None
@@ -58,32 +59,51 @@ RATES = [
     ("the counter's rate", [counted(0.0, 10.0), counted(2.0, 110.0)], 2.0, 50.0),
     ("an idle engine makes none", [counted(0.0, 10.0), counted(2.0, 10.0)], 2.0, 0.0),
     ("two readings of one moment make no rate", [counted(1.0, 10.0), counted(1.0, 20.0)], 1.0, None),
-    ("the counter outranks what the engine says", [
-        EngineLoad(0.0, generation_tokens=0.0, gen_throughput=7.0),
-        EngineLoad(1.0, generation_tokens=9.0, gen_throughput=7.0),
-    ], 1.0, 9.0),
-    ("readings before the window are forgotten", [
-        counted(0.0, 0.0), counted(1.0, 1000.0), counted(6.0, 1500.0)
-    ], 6.0, 100.0),
-    ("the window's edge is kept whole", [
-        counted(0.0, 0.0), counted(1.5, 1000.0), counted(6.0, 1500.0)
-    ], 6.0, 250.0),
+    (
+        "the counter outranks what the engine says",
+        [
+            EngineLoad(0.0, generation_tokens=0.0, gen_throughput=7.0),
+            EngineLoad(1.0, generation_tokens=9.0, gen_throughput=7.0),
+        ],
+        1.0,
+        9.0,
+    ),
+    (
+        "readings before the window are forgotten",
+        [counted(0.0, 0.0), counted(1.0, 1000.0), counted(6.0, 1500.0)],
+        6.0,
+        100.0,
+    ),
+    (
+        "the window's edge is kept whole",
+        [counted(0.0, 0.0), counted(1.5, 1000.0), counted(6.0, 1500.0)],
+        6.0,
+        250.0,
+    ),
     ("a restarted engine starts anew", [counted(0.0, 900.0), counted(1.0, 5.0)], 1.0, None),
     ("and has a rate again", [counted(0.0, 900.0), counted(1.0, 5.0), counted(2.0, 8.0)], 2.0, 3.0),
     ("still fresh", [counted(0.0, 0.0), counted(2.0, 8.0)], 12.0, 4.0),
     ("too old", [counted(0.0, 0.0), counted(2.0, 8.0)], 12.125, None),
-    ("no counter: what the engine says", [
-        EngineLoad(0.0, gen_throughput=7.0, running=1, waiting=0)
-    ], 0.0, 7.0),
+    (
+        "no counter: what the engine says",
+        [EngineLoad(0.0, gen_throughput=7.0, running=1, waiting=0)],
+        0.0,
+        7.0,
+    ),
     ("no counter, all waiting", [EngineLoad(0.0, gen_throughput=7.0, running=0, waiting=1)], 0.0, 7.0),
-    ("no counter, idle: the last value is stale", [
-        EngineLoad(0.0, gen_throughput=7.0, running=0, waiting=0)
-    ], 0.0, 0.0),
+    (
+        "no counter, idle: the last value is stale",
+        [EngineLoad(0.0, gen_throughput=7.0, running=0, waiting=0)],
+        0.0,
+        0.0,
+    ),
     ("no counter, nothing said", [EngineLoad(0.0, running=1, waiting=0)], 0.0, None),
 ]
 
 
-@pytest.mark.parametrize(("readings", "now", "rate"), [row[1:] for row in RATES], ids=[row[0] for row in RATES])
+@pytest.mark.parametrize(
+    ("readings", "now", "rate"), [row[1:] for row in RATES], ids=[row[0] for row in RATES]
+)
 def test_tokens_per_second(readings: list[EngineLoad], now: float, rate: float | None) -> None:
     assert meter_of(*readings).per_second(now) == rate
 

@@ -295,7 +295,7 @@ def test_a_pair_with_one_dead_engine_tries_it_and_has_no_other(path: Path) -> No
     trial = bench.pair.decide()
     assert trial == decided(path, "probe", trial=True)
     assert bench.pair.decide() is None
-    assert bench.pair.decide_retry(path) is None
+    assert (bench.pair.can_retry(path), bench.pair.decide_retry(path)) == (False, None)
     bench.pair.report(trial, Effect.SUCCESS)
     assert bench.pair.decide() == decided(path, "probe", trial=True)
 
@@ -319,8 +319,10 @@ def test_a_second_try_takes_a_doubtful_engine_but_no_dead_one() -> None:
     bench = Bench()
     bench.probe(BASELINE, Probe.FAILED, 3)
     assert bench.pair.decide_retry(SPECULATIVE) == decided(BASELINE, "retry")
+    assert bench.pair.can_retry(SPECULATIVE) is True
     bench.open_breaker(BASELINE)
     bench.clock.advance(10.0)
+    assert bench.pair.can_retry(SPECULATIVE) is False
     assert bench.pair.decide_retry(SPECULATIVE) is None, "a half-open engine is for trials only"
     assert bench.observer.decisions == [decided(BASELINE, "retry")]
 

@@ -97,7 +97,10 @@ def test_a_switch_carries_what_made_it() -> None:
 
 def test_an_engine_that_cannot_serve_is_left_at_once_whatever_n_is() -> None:
     assert told(walk(PLAIN, at(0.0, 1), at(0.125, 1, BASE_ONLY))) == ["", "baseline: failover"]
-    assert told(walk(PLAIN, at(0.0, 9), at(0.125, 9, SPEC_ONLY))) == ["baseline: high", "speculative: failover"]
+    assert told(walk(PLAIN, at(0.0, 9), at(0.125, 9, SPEC_ONLY))) == [
+        "baseline: high",
+        "speculative: failover",
+    ]
 
 
 def test_high_load_stays_where_it_is_while_the_baseline_cannot_serve() -> None:

@@ -17,7 +17,7 @@ SERVED = {
 LISTED = [(path, handling) for handling, paths in SERVED.items() for path in paths.split()]
 
 # Every route by which an engine is controlled or tells too much, and the router's own on its other port.
-CONTROL = """
+CONTROL_ROUTES = """
     /flush_cache /abort_request /pause_generation /continue_generation /shutdown
     /release_memory_occupation /resume_memory_occupation
     /update_weights_from_disk /update_weights_from_tensor /update_weights_from_distributed
@@ -35,7 +35,7 @@ CONTROL = """
     /health_generate /ready /ping /server_info /get_server_info /v1/loads /get_load /metrics /openapi.json
     /docs /get_hicache_l3_cache_layout /is_scaling_elastic_ep
     /admin /admin/status /admin/pin
-""".split()
+"""
 
 SPELLINGS = {
     "plain": "{0}",
@@ -74,7 +74,7 @@ def test_nothing_else_is_listed() -> None:
     assert sorted(ROUTES) == sorted(path.encode() for path, _ in LISTED)
 
 
-@pytest.mark.parametrize("path", CONTROL)
+@pytest.mark.parametrize("path", CONTROL_ROUTES.split())
 def test_control_routes_are_refused_in_every_spelling(path: str) -> None:
     spelt = {name: form.format(path, path[1:]) for name, form in SPELLINGS.items()}
     spelt["upper case"] = path.upper()
@@ -101,7 +101,24 @@ def test_a_model_is_described_under_the_name_that_engines_use(name: str) -> None
 
 @pytest.mark.parametrize(
     "name",
-    ["", "x" * 257, ".", "..", "/a", "a/", "a//b", "a/./b", "a/../b", "a%2fb", "a b", "a;b", "a?b", "a#b", "é", "a\\b"],
+    [
+        "",
+        "x" * 257,
+        ".",
+        "..",
+        "/a",
+        "a/",
+        "a//b",
+        "a/./b",
+        "a/../b",
+        "a%2fb",
+        "a b",
+        "a;b",
+        "a?b",
+        "a#b",
+        "é",
+        "a\\b",
+    ],
 )
 def test_names_that_could_be_read_in_two_ways_are_refused(name: str) -> None:
     assert find_route(b"/v1/models/" + name.encode()) is None

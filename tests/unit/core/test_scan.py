@@ -18,7 +18,9 @@ def test_every_blank_line_of_the_grammar_ends_an_event(blank: bytes) -> None:
     assert event_end(bytearray(event + b"data: y" + blank)) == len(event), "the first one counts"
 
 
-@pytest.mark.parametrize("data", [b"", b"data: x", b"data: x\n", b"data: x\r\n", b"data: x\r", b"a\nb\r\nc\rd"])
+@pytest.mark.parametrize(
+    "data", [b"", b"data: x", b"data: x\n", b"data: x\r\n", b"data: x\r", b"a\nb\r\nc\rd"]
+)
 def test_an_event_without_its_blank_line_has_not_ended(data: bytes) -> None:
     assert event_end(data) is None
 
@@ -44,8 +46,16 @@ EVENTS = [
     ("error is empty", b'data: {"error":{}}\n\n', None),
     ("abort", b'data: {"text":"","meta_info":{"finish_reason":{"type":"abort","status_code":503}}}\n\n', 503),
     ("abort without code", b'data: {"meta_info":{"finish_reason":{"type":"abort"}}}\n\n', None),
-    ("abort, code is text", b'data: {"meta_info":{"finish_reason":{"type":"abort","status_code":"5"}}}\n\n', None),
-    ("abort, code is a bool", b'data: {"meta_info":{"finish_reason":{"type":"abort","status_code":true}}}\n\n', None),
+    (
+        "abort, code is text",
+        b'data: {"meta_info":{"finish_reason":{"type":"abort","status_code":"5"}}}\n\n',
+        None,
+    ),
+    (
+        "abort, code is a bool",
+        b'data: {"meta_info":{"finish_reason":{"type":"abort","status_code":true}}}\n\n',
+        None,
+    ),
     ("another finish", b'data: {"x":"abort","meta_info":{"finish_reason":{"type":"stop"}}}\n\n', None),
     ("unfinished", b'data: {"x":"abort","meta_info":{"finish_reason":null}}\n\n', None),
     ("no meta", b'data: {"x":"abort"}\n\n', None),
@@ -168,7 +178,9 @@ def padded_error(length: int) -> bytes:
 
 @pytest.mark.parametrize("piece", [1000, 5000, 100_000])
 @pytest.mark.parametrize(("length", "code"), [(ERROR_LOOK, 503), (ERROR_LOOK + 1, None), (20_000, None)])
-def test_an_error_event_beyond_the_bound_is_not_looked_into(length: int, code: int | None, piece: int) -> None:
+def test_an_error_event_beyond_the_bound_is_not_looked_into(
+    length: int, code: int | None, piece: int
+) -> None:
     stream = CHUNK + padded_error(length) + CHUNK
     pieces = [stream[at : at + piece] for at in range(0, len(stream), piece)]
     assert scanned(*pieces).error_code == code
