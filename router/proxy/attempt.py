@@ -140,7 +140,8 @@ class Attempt:
         return data
 
     async def _commit(self, connection: Connection, streamed: bool) -> None:
-        keep_length = header(connection.headers, b"content-length") is not None
+        # A stream is framed anew even if its length is known, so that an error event has room to follow.
+        keep_length = not streamed and header(connection.headers, b"content-length") is not None
         headers = response_headers(connection.headers, keep_length=keep_length)
         if streamed:
             # Proxies in front must not buffer or store what is meant to arrive word by word.
