@@ -9,7 +9,10 @@ import typer
 
 from router import __version__
 from router.cli.check import check as run_check
+from router.cli.demo import demo as run_demo
 from router.cli.serve import serve as run_serve
+from router.cli.sim import Where
+from router.cli.sim import sim as run_sim
 
 app = typer.Typer(
     name="spec-router",
@@ -21,6 +24,9 @@ app = typer.Typer(
 )
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The configuration file.")]
+Profile = Annotated[str, typer.Option(help="Speed of the engines: seed, h200, strong or a YAML file.")]
+Seed = Annotated[int, typer.Option(help="Fixes everything that is drawn: texts, lengths, accepted drafts.")]
+PortNumber = Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")]
 
 
 def _version(shown: bool) -> None:
@@ -51,6 +57,43 @@ def check(
 ) -> None:
     """Validate a configuration and print it with all defaults, secrets masked."""
     raise typer.Exit(run_check(config, json))
+
+
+@app.command(epilog="Examples: spec-router demo; spec-router demo --seconds 60 --json")
+def demo(
+    profile: Profile = "strong",
+    host: Annotated[str, typer.Option(help="Address of the data port.")] = "127.0.0.1",
+    port: PortNumber = 8000,
+    admin_port: PortNumber = 29000,
+    seconds: Annotated[
+        float | None, typer.Option(min=1.0, help="How long the load runs; without it, until Ctrl-C.")
+    ] = None,
+    seed: Seed = 0,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object at the end, and progress on stderr.")
+    ] = False,
+) -> None:
+    """Show the router at work: two simulated engines, and a load that rises and falls every 30 s.
+
+    The watermarks follow from the profile's crossover N*: up at 1.25 N*,
+    back at 0.5 N*. Dwell (3 s) and smoothing (1 s) are shorter than the
+    router's defaults (10 s, 2 s), so that a minute shows switches both ways.
+
+    Exit status: 0; 1 if a request failed or stayed open; 2 if it did not start.
+    """
+    raise typer.Exit(run_demo(profile, host, port, admin_port, seconds, seed, json))
+
+
+@app.command(epilog="Example: spec-router sim --profile h200 --speculative-port 30001 --baseline-port 30002")
+def sim(
+    profile: Profile = "strong",
+    host: Annotated[str, typer.Option(help="Address of both ports.")] = "127.0.0.1",
+    speculative_port: PortNumber = 30001,
+    baseline_port: PortNumber = 30002,
+    seed: Seed = 0,
+) -> None:
+    """Run only the simulated engines: two SGLang servers on one simulated GPU."""
+    raise typer.Exit(run_sim(profile, Where(host, speculative_port, baseline_port), seed))
 
 
 def main() -> None:
