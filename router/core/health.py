@@ -180,6 +180,9 @@ class EngineHealth:
     def record_ready(self, found: Probe, began: float) -> None:
         """A readiness probe that began at `began` found this."""
         self._record(self._ready, found, began)
+        if self._refusing:
+            # The process is gone; what its scheduler did says nothing of the next one's.
+            self._deep = _ProbeTrack(self._deep.rules)
 
     def record_deep(self, found: Probe, began: float) -> None:
         """A deep probe (one that makes the scheduler work) that began at `began` found this."""
@@ -194,10 +197,13 @@ class EngineHealth:
 
     def standing(self, now: float) -> Standing:
         """How far the engine may be used at `now`; a half-open breaker counts as dead but for its trial."""
-        refused = self._ready.refused >= self._ready.rules.failure_threshold
-        if refused or self.breaker.state(now) is not BreakerState.CLOSED:
+        if self._refusing or self.breaker.state(now) is not BreakerState.CLOSED:
             return Standing.DEAD
         return Standing.DOUBTFUL if self._ready.doubted or self._deep.doubted else Standing.GOOD
+
+    @property
+    def _refusing(self) -> bool:
+        return self._ready.refused >= self._ready.rules.failure_threshold
 
     def up(self, now: float) -> bool:
         """True if the engine has been seen alive and nothing speaks against it now."""

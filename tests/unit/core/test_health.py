@@ -178,6 +178,15 @@ def test_the_two_sorts_of_probes_do_not_vouch_for_each_other() -> None:
     assert engine.standing(0.0) is Standing.DOUBTFUL
 
 
+def test_a_process_that_is_gone_takes_the_doubt_about_its_scheduler_with_it() -> None:
+    engine = health()
+    for _ in range(3):
+        engine.record_deep(Probe.FAILED, began=0.0)
+    for letter in "rrroo":
+        engine.record_ready(PROBE[letter], began=0.0)
+    assert engine.standing(0.0) is Standing.GOOD
+
+
 @pytest.mark.parametrize(
     ("flowed_at", "standing"), [(None, "doubtful"), (4.875, "doubtful"), (5.0, "good"), (6.0, "good")]
 )
