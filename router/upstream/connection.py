@@ -191,6 +191,7 @@ class Connection(asyncio.Protocol):
         self._got_bytes = True
         try:
             self._parser.feed_data(data)
+            self._bound_head(len(data))
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             if not self._complete:
                 kind = Kind.BROKEN if self.body_began else Kind.PROTOCOL
@@ -201,6 +202,13 @@ class Connection(asyncio.Protocol):
             self._read_paused = True
             self._transport.pause_reading()
         self._wake()
+
+    def _bound_head(self, received: int) -> None:
+        """The parser keeps a field without end to itself, so an unfinished head is judged by its bytes."""
+        if not self._got_head:
+            self._head_size += received
+            if self._head_size > MAX_HEAD:
+                raise httptools.HttpParserError("response head too large")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
@@ -234,16 +242,16 @@ class Connection(asyncio.Protocol):
             self._spoiled = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header field."""
-        self._head_size += len(name) + len(value) + 4
-        if self._head_size > MAX_HEAD:
-            raise ValueError("response head too large")
-        self.headers.append((name.lower(), value))
+        """One header field; those behind the body (trailers) are dropped, or they would pass as headers."""
+        if not self._got_head:
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
         if self._complete:
             return
+        if sum(len(name) + len(value) + 4 for name, value in self.headers) > MAX_HEAD:
+            raise ValueError("response head too large")
         self.status = self._parser.get_status_code()
         if 100 <= self.status < 200:
             self.headers = []
