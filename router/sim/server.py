@@ -77,7 +77,8 @@ class SimulatedEngine:
         self.backend.draining = False
         config = uvicorn.Config(
             build_app(self.backend),
-            http="httptools",
+            # What the recorded server used: its spelling of headers, and no chunks for HTTP/1.0 clients.
+            http="h11",
             ws="none",
             lifespan="off",
             log_config=None,

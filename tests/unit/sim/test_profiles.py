@@ -7,7 +7,7 @@ import pytest
 from router.core.words import Path
 from router.sim.profiles import PROFILE_NAMES, ProfileError, load_profile
 
-TABLES = {
+TABLES: dict[str, dict[Path, dict[int, float]]] = {
     "seed": {
         Path.BASELINE: {1: 92.6, 30: 711, 70: 784.2, 250: 772.1},
         Path.SPECULATIVE: {1: 77.5, 30: 299.5, 70: 337.7, 250: 340.9},
@@ -60,7 +60,8 @@ def test_a_file_of_step_times(tmp_path: FilePath) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
         "baseline: {step_seconds: {1: 0.01}, max_running_requests: 4}\n"
-        "speculative: {tokens_per_second: {1: 200}, accept_length: 2.0, draft_steps: 1, mixed_fraction: 0.6}\n"
+        "speculative: {tokens_per_second: {1: 200}, accept_length: 2.0, draft_steps: 1, "
+        "mixed_fraction: 0.6}\n"
     )
     profile = load_profile(file)
     assert profile.name == "mine"
