@@ -2,7 +2,7 @@
 
 All of these tests share one event loop, so that a module's engines and router can outlive a single test.
 A module sets `CONFIG = {...}` to lay something over the router's config; its tests then share `router`.
-A module's own async fixtures say `@pytest_asyncio.fixture(loop_scope="session")`, or they run on another loop.
+A module's own async fixtures need `@pytest_asyncio.fixture(loop_scope="session")` to be on that loop.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ async def engines(
     yield module_engines
     for engine in module_engines:
         errors = list(engine.errors)
+        if engine.open_requests():  # left by a failed test
+            engine.reset_connections()
         engine.up()
         engine.reset()
         assert not errors, f"scripts of {engine.name} raised: {errors!r}"

@@ -34,6 +34,9 @@ class WireSocket:
         self._pace_timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
+    def __del__(self) -> None:
+        self.sock.close()  # a failed test leaves its sockets behind; they are not a second failure
+
     def received(self, data: bytes, at: float) -> None:
         """Bytes arrived at monotonic time `at`."""
         raise NotImplementedError
