@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from time import time as wall_time
 
 import msgspec
@@ -53,7 +54,8 @@ def _generation_routes(backend: Backend) -> list[Route]:
     def route(path: str, endpoint: GenerationRoute, *methods: str) -> Route:
         return Route(path, endpoint, methods=list(methods or ("POST",)))
 
-    native = GenerationRoute(backend, "/generate", calls.generate, _generate_format, native=True)
+    native = GenerationRoute(backend, "/generate", calls.generate, _generate_format, errors.native)
+    messages = GenerationRoute(backend, "/v1/messages", calls.messages, _messages_format, errors.anthropic)
     return [
         route(
             "/v1/chat/completions", GenerationRoute(backend, "/v1/chat/completions", calls.chat, _chat_format)
@@ -62,7 +64,7 @@ def _generation_routes(backend: Backend) -> list[Route]:
             "/v1/completions",
             GenerationRoute(backend, "/v1/completions", calls.completion, _completion_format),
         ),
-        route("/v1/messages", GenerationRoute(backend, "/v1/messages", calls.messages, _messages_format)),
+        route("/v1/messages", messages),
         route("/generate", native, "POST", "PUT"),
     ]
 
@@ -92,6 +94,7 @@ class _Control:
     def routes(self) -> list[Route]:
         pairs = ("/tokenize", self.tokenize), ("/detokenize", self.detokenize)
         posts = [("/abort_request", self.abort), ("/v1/embeddings", self.embeddings), *pairs]
+        posts.append(("/v1/messages/count_tokens", self.count_tokens))
         posts += [(f"/v1{path}", endpoint) for path, endpoint in pairs]
         gets = [
             ("/", self.root),
@@ -121,7 +124,9 @@ class _Control:
         """Sleeps before it looks, as SGLang's does: a probe with a time limit of a second always fails."""
         if self._backend.draining:
             return Response(status_code=503)
-        await asyncio.sleep(self._backend.params.health_seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._backend.params.health_seconds):
+                await self._backend.closing.wait()
         return Response(status_code=503 if self._backend.draining else 200)
 
     async def ready(self, request: Request) -> Response:
@@ -172,6 +177,9 @@ class _Control:
     async def detokenize(self, request: Request) -> Response:
         body = await _document(request)
         return _json({"text": calls.detokenized(body.get("tokens"))})
+
+    async def count_tokens(self, request: Request) -> Response:
+        return _json({"input_tokens": calls.messages(await _document(request)).prompts[0].tokens})
 
     async def abort(self, request: Request) -> Response:
         body = await _document(request)

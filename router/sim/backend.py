@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from random import Random
@@ -24,6 +25,7 @@ class Backend:
     """The engine of one path behind its HTTP surface.
 
     `draining` is what SIGTERM does to SGLang: the health routes say 503, running and new requests go on.
+    `closing` is set when the server stops, so that nobody sleeps on.
     """
 
     def __init__(self, path: Path, params: SimParams, driver: Driver) -> None:
@@ -31,6 +33,7 @@ class Backend:
         self.params = params
         self.driver = driver
         self.draining = False
+        self.closing = asyncio.Event()
         self.http_requests: Counter[tuple[str, str]] = Counter()
         self.http_responses: Counter[tuple[str, str, int]] = Counter()
         self.http_active: Counter[tuple[str, str]] = Counter()

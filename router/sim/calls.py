@@ -98,7 +98,7 @@ def generate(body: Json) -> Call:
     source = body.get("text", body.get("input_ids"))
     if source is None:
         message = "Either text, input_ids or input_embeds should be provided."
-        raise errors.WireError(400, errors.nested_message(message))
+        raise errors.WireError(400, errors.native(message, 400))
     sampling = body.get("sampling_params") or {}
     if not isinstance(sampling, dict):
         raise _mistyped(
@@ -114,9 +114,9 @@ def generate(body: Json) -> Call:
 
 def messages(body: Json) -> Call:
     """A body of the Anthropic-shaped /v1/messages. Raises WireError."""
-    turns = list(body.get("messages") or [])
-    if body.get("system"):
-        turns.insert(0, {"role": "system", "content": body["system"]})
+    turns = body.get("messages")
+    if isinstance(turns, list) and body.get("system"):
+        turns = [{"role": "system", "content": body["system"]}, *turns]
     renamed = {
         key: body[key]
         for key in ("model", "max_tokens", "temperature", "top_p", "stream", "rid")

@@ -51,8 +51,19 @@ def bad_request(message: str, kind: str = "BadRequestError") -> WireError:
     return WireError(400, flat(message, kind, 400))
 
 
-def nested_message(message: str) -> bytes:
-    """The native /generate route's body."""
+def anthropic(message: str, code: int) -> bytes:
+    """The body of /v1/messages."""
+    kind = "overloaded_error" if code == 503 else "invalid_request_error"
+    return msgspec.json.encode({"type": "error", "error": {"type": kind, "message": message}})
+
+
+def openai(message: str, code: int) -> bytes:
+    """The body with which an OpenAI route passes a refusal of the scheduler on."""
+    return flat(message, "503" if code == 503 else "BadRequestError", code)
+
+
+def native(message: str, code: int) -> bytes:
+    """The body of the native /generate route, whatever the code."""
     return msgspec.json.encode({"error": {"message": message}})
 
 
@@ -61,11 +72,6 @@ def stream_event(message: str, code: int) -> bytes:
     kind = "SERVICE_UNAVAILABLE" if code == 503 else "BAD_REQUEST"
     error = {"object": "error", "message": message, "type": kind, "param": None, "code": code}
     return b"data: " + json.dumps({"error": error}).encode() + b"\n\n"
-
-
-def engine_error_body(error: EngineError) -> bytes:
-    """The HTTP body of a scheduler's refusal."""
-    return flat(error.message, "503" if error.code == 503 else "BadRequestError", error.code)
 
 
 def invalid(route: str, *details: dict[str, object]) -> WireError:

@@ -19,22 +19,28 @@ from router.sim.request import Delivery
 
 Parser = Callable[[Json], Call]
 FormatMaker = Callable[[Backend, Call, int], Format]
+ErrorBody = Callable[[str, int], bytes]
 
 _JSON_TYPE = (b"content-type", b"application/json")
 _EVENT_STREAM = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
 
 class GenerationRoute:
-    """Answers one generating route. `native` selects the /generate route's error bodies."""
+    """Answers one generating route; `error_body` makes the body of a refusal from its message and status."""
 
     def __init__(
-        self, backend: Backend, route: str, parse: Parser, make_format: FormatMaker, *, native: bool = False
+        self,
+        backend: Backend,
+        route: str,
+        parse: Parser,
+        make_format: FormatMaker,
+        error_body: ErrorBody = errors.openai,
     ) -> None:
         self._backend = backend
         self._route = route
         self._parse = parse
         self._make_format = make_format
-        self._native = native
+        self._error_body = error_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await read_body(receive)
@@ -49,28 +55,19 @@ class GenerationRoute:
         except errors.WireError as error:
             await send_json(send, error.status, error.body)
         except errors.LengthError as error:
-            await self._refuse_length(send, wire, call, str(error))
+            # Only the routes that send a stream's headers at once have to say it inside the stream.
+            await self._refuse(send, wire, str(error), 400, streamed=call.stream and wire.headers_at_once)
         except errors.EngineError as error:
-            await self._refuse(send, wire, call, error)
+            await self._refuse(send, wire, error.message, error.code, streamed=call.stream)
         else:
             reply.open(choices)
             await self._answer(receive, send, call, reply)
 
-    async def _refuse_length(self, send: Send, wire: Format, call: Call, message: str) -> None:
-        if not self._native:
-            await send_json(send, 400, errors.flat(message, "BadRequestError", 400))
-        elif call.stream:
-            await _send_stream(send, wire.error_events(message, 400))
+    async def _refuse(self, send: Send, wire: Format, message: str, code: int, *, streamed: bool) -> None:
+        if streamed:
+            await _send_stream(send, wire.error_events(message, code))
         else:
-            await send_json(send, 400, errors.nested_message(message))
-
-    async def _refuse(self, send: Send, wire: Format, call: Call, error: errors.EngineError) -> None:
-        if call.stream:
-            await _send_stream(send, wire.error_events(error.message, error.code))
-        elif self._native:
-            await send_json(send, error.code, errors.nested_message(error.message))
-        else:
-            await send_json(send, error.code, errors.engine_error_body(error))
+            await send_json(send, code, self._error_body(message, code))
 
     async def _answer(self, receive: Receive, send: Send, call: Call, reply: _Reply) -> None:
         watch = asyncio.ensure_future(_disconnected(receive))

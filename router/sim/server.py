@@ -75,6 +75,7 @@ class SimulatedEngine:
             raise
         self._port = listener.getsockname()[1]
         self.backend.draining = False
+        self.backend.closing.clear()
         config = uvicorn.Config(
             build_app(self.backend),
             # What the recorded server used: its spelling of headers, and no chunks for HTTP/1.0 clients.
@@ -98,6 +99,8 @@ class SimulatedEngine:
         """Abort what runs, close every connection, free the port."""
         if self._server is None or self._task is None:
             return
+        self.backend.draining = True
+        self.backend.closing.set()
         self.backend.abort(None)
         self._server.should_exit = True
         task, self._task, self._server = self._task, None, None

@@ -71,6 +71,14 @@ async def test_health_takes_its_second() -> None:
     assert time.monotonic() - started >= 1.0
 
 
+async def test_stopping_does_not_wait_for_a_probe() -> None:
+    async with SimulatedPair(health_seconds=30) as pair:
+        probe = asyncio.create_task(ask(pair.baseline.port, "GET", "/health"))
+        await until(lambda: sum(pair.baseline.backend.http_active.values()) == 1)
+        await pair.baseline.stop()
+        assert (await probe).status == 503
+
+
 async def test_shutdown_begins_with_the_health_routes_only() -> None:
     async with SimulatedPair() as pair:
         engine = pair.baseline

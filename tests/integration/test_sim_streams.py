@@ -233,6 +233,14 @@ async def test_messages_speak_the_other_dialect() -> None:
         body = chat(max_tokens=4, stop_sequences=["zzz"])
         whole = await ask(pair.baseline.port, "POST", "/v1/messages", body)
         stream = await ask(pair.baseline.port, "POST", "/v1/messages", body | {"stream": True})
+        long = await ask(pair.baseline.port, "POST", "/v1/messages", chat(max_tokens=99_999))
+        count = await ask(pair.baseline.port, "POST", "/v1/messages/count_tokens", chat("Say hi"))
+    assert (long.status, long.json["type"], long.json["error"]["type"]) == (
+        400,
+        "error",
+        "invalid_request_error",
+    )
+    assert count.json == {"input_tokens": 32}
     assert whole.json["type"] == "message"
     assert whole.json["content"][0]["type"] == "text"
     names = [event.split(b"\n")[0].removeprefix(b"event: ").decode() for event in stream.events]

@@ -208,8 +208,7 @@ def test_a_streams_error_event_is_nested_and_spaced() -> None:
 
 
 def test_the_same_error_outside_a_stream_is_flat_and_tight() -> None:
-    error = errors.EngineError("Request running timeout reached.", 503)
-    assert errors.engine_error_body(error) == (
+    assert errors.openai("Request running timeout reached.", 503) == (
         b'{"object":"error","message":"Request running timeout reached.",'
         b'"type":"503","param":null,"code":503}'
     )
