@@ -17,8 +17,8 @@ from tests.integration.conftest import RouterFactory
 from tests.support.running import Running, gather_all
 
 CLIENTS = 300
-LIMITS = {"max_active": 24, "queue_size": 220, "queue_timeout": "20s"}
-TOKENS = 48
+LIMITS = {"max_active": 10, "queue_size": 220, "queue_timeout": "20s"}
+TOKENS = 32
 
 
 @dataclass(slots=True)
@@ -84,12 +84,12 @@ async def staying(client: RawClient, seen: Seen) -> None:
 async def test_every_departure_is_accounted(start: RouterFactory) -> None:
     rng = random.Random(20)
     seen = Seen()
-    async with SimulatedPair(time_scale=4, health_seconds=0.05, disconnect_poll=0.2) as sims:
+    async with SimulatedPair(time_scale=3, health_seconds=0.05, disconnect_poll=0.2) as sims:
         router = await start(
             sims.speculative,
             sims.baseline,
             server=LIMITS,
-            policy={"high": 12, "low": 4, "dwell": "200ms", "smoothing": "50ms"},
+            policy={"high": 6, "low": 2, "dwell": "200ms", "smoothing": "50ms"},
         )
         arrived = count_arrivals(router)
         async with router.scraper(0.05) as scraper:
