@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from rich.text import Text
 
@@ -30,17 +32,13 @@ def chart(history: Sequence[Sample], slots: int, high: int, low: int, width: int
     lines = []
     for row in reversed(range(rows)):
         mark = marks.get(row)
-        line = Text(f"{mark or '':>{_LABEL - 2}} ", style=_MARK if mark else "", end="", no_wrap=True)
+        line = Text(f"{mark or '':>{_LABEL - 2}} ", style=_MARK if mark else "", no_wrap=True)
         line.append("┤" if mark else "│", style="dim")
-        for column in columns:
-            line.append(*_cell(column, row, top, rows, marked=mark is not None))
+        _append(line, (_cell(column, row, top, rows, marked=mark is not None) for column in columns))
         lines.append(line)
-    strip = Text(f"{'path':>{_LABEL - 2}} ", end="", no_wrap=True)
+    strip = Text(f"{'path':>{_LABEL - 2}} ", no_wrap=True)
     strip.append("└", style="dim")
-    for column in columns:
-        strip.append(
-            column.path[0].upper() if column else "─", style=COLOURS[column.path] if column else "dim"
-        )
+    _append(strip, ((each.path[0].upper(), COLOURS[each.path]) if each else ("─", "dim") for each in columns))
     return [*lines, strip]
 
 
@@ -56,6 +54,12 @@ def spread(history: Sequence[Sample], slots: int, columns: int) -> list[Sample |
         )
         for start, end in spans
     ]
+
+
+def _append(line: Text, cells: Iterable[tuple[str, str]]) -> None:
+    # One span for each run of a style: a span for each cell would take most of the time of a frame.
+    for style, run in groupby(cells, key=itemgetter(1)):
+        line.append("".join(text for text, _ in run), style=style)
 
 
 def _row_of(value: float, top: float, rows: int) -> int:

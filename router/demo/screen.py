@@ -47,7 +47,7 @@ class LiveView:
         """Leave the last frame where it is and print the summary."""
         self.close()
         for line in summary.lines():
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self._console.print(line, markup=False, highlight=False)
 
     def close(self) -> None:
         """Give the terminal back."""
@@ -78,7 +78,7 @@ def _headline(frame: Frame) -> Text:
 def _paths(rows: Iterable[PathRow]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("path", min_width=13)
-    for title in ("in flight", "requests", "tok/s", "TTFT p50", "TTFT p99"):
+    for title in ("in flight", "requests", "tok/s, 5 s", "TTFT p50", "TTFT p99"):
         table.add_column(title, justify="right", min_width=8)
     for row in rows:
         table.add_row(
@@ -97,10 +97,10 @@ def _counts(frame: Frame) -> Text:
     load = frame.load
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(f"{load.elapsed:.0f} s   ")
-    line.append("load ends, waiting for open requests   " if load.stopping else f"{load.users} users   ")
+    line.append("load ends, requests finish   " if load.stopping else f"{load.users} users   ")
     line.append(f"{load.requests} answered   ")
     line.append(f"{load.failed} failed   ", style="bold red" if load.failed else "")
-    return line.append(f"both engines busy {frame.mixed_seconds:.1f} s")
+    return line.append(f"both in use {frame.mixed_seconds:.1f} s")
 
 
 def _switches(frame: Frame, count: int) -> list[Text]:

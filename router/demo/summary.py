@@ -84,10 +84,11 @@ class Summary:
         """For people."""
         lines = [
             f"{self.seconds:.0f} s of load: {self.requests} requests, {self.failed} failed, "
-            f"{self.open_leases} still open, both engines busy for {self.mixed_seconds:.1f} s"
+            f"{self.open_leases} still open, both in use for {self.mixed_seconds:.1f} s"
         ]
         lines += [f"  failed {count} times: {problem}" for problem, count in self.problems.items()]
         lines += [_path_line(path, figures) for path, figures in self.paths.items()]
+        lines.append("  (tok/s: tokens by the time the path had requests in flight; TTFT: p50/p99)")
         lines += [f"switches: {len(self.switches)}"]
         lines += [
             f"  {each.at:6.1f} s  {switch_text(each.origin, each.target, each.n, each.reason)}"
@@ -133,7 +134,7 @@ def _rounded(figures: dict[str, Any]) -> dict[str, Any]:
 
 def _path_line(path: Path, figures: PathFigures) -> str:
     return (
-        f"  {path.value:<11} {figures.requests:>6} requests {figures.tokens:>8} tokens "
-        f"{rate_text(figures.tokens_per_second):>7} tok/s while in use, "
-        f"TTFT p50 {seconds_text(figures.ttft_p50)}, p99 {seconds_text(figures.ttft_p99)}"
+        f"  {path.value:<11} {figures.requests:>5} requests {figures.tokens:>7} tokens "
+        f"{rate_text(figures.tokens_per_second):>5} tok/s  "
+        f"TTFT {seconds_text(figures.ttft_p50)}/{seconds_text(figures.ttft_p99)}"
     )
