@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test test-core test-parts test-cases test-slow check format clean
+.PHONY: help demo test test-core test-parts test-cases test-slow check format clean bench
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,9 @@ test-cases: $(VENV)/.installed ## fault cases against a router process, on socke
 
 test-slow: $(VENV)/.installed ## what takes too long for every change
 	$(PYTEST) tests -m slow
+
+bench: $(VENV)/.installed ## the data path beside a router in Rust; needs cc, taskset and two cores (ARGS=--quick: a minute)
+	$(BIN)/python -m bench.dataplane $(ARGS)
 
 check: $(VENV)/.installed ## formatting, lint, types, import order, shipped configuration
 	$(BIN)/ruff format --check router tests

@@ -1,0 +1,1 @@
+"""Measurements that are kept beside the code."""
