@@ -96,7 +96,9 @@ class Attempt:
             self.progress.held = await self._hold(connection)
             raise Failure(kind, status=connection.status)
         streamed = (header(connection.headers, b"content-type") or b"").startswith(b"text/event-stream")
-        data = await self._first_event(connection) if streamed else await self._read(connection)
+        # A coded stream shows no events: it is passed on from its first byte.
+        readable = streamed and header(connection.headers, b"content-encoding") in (None, b"identity")
+        data = await (self._first_event(connection) if readable else self._read(connection))
         await self._commit(connection, streamed)
         await self._relay(connection, data, streamed)
         return self._verdict(connection, kind)
