@@ -133,6 +133,7 @@ def build_services(
     def on_close(_: object) -> None:
         drain_rate.record()
         door.pump()
+        pair.evaluate()  # N has fallen: a switch back is due now and not with the next request
 
     ledger = Ledger(clock, on_close)
     door = Admission(ledger, config.server.max_active, config.server.queue_size)

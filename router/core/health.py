@@ -205,6 +205,10 @@ class EngineHealth:
     def _refusing(self) -> bool:
         return self._ready.refused >= self._ready.rules.failure_threshold
 
+    def promising(self, now: float) -> bool:
+        """True if only a half-open breaker keeps the engine out: nothing but a request can tell more."""
+        return not self._refusing and self.breaker.state(now) is BreakerState.HALF_OPEN
+
     def up(self, now: float) -> bool:
         """True if the engine has been seen alive and nothing speaks against it now."""
         return self.seen_up and self.standing(now) is Standing.GOOD

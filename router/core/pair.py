@@ -104,15 +104,23 @@ class Pair:
 
     def can_retry(self, failed: Path) -> bool:
         """True if a request that failed on `failed` could be tried on the other path."""
-        # Doubt is enough reason to prefer the other engine, not to refuse the only one that is left.
         engine = self.engines.get(failed.other)
-        return engine is not None and engine.standing(self._clock()) is not Standing.DEAD
+        if engine is None:
+            return False
+        now = self._clock()
+        # Doubt is enough reason to prefer the other engine, not to refuse the only one that is left. And a
+        # breaker that may be tried is: nothing else would, while the policy has no use for its path.
+        return engine.standing(now) is not Standing.DEAD or engine.breaker.trial_free(now)
 
     def decide_retry(self, failed: Path) -> Decision | None:
         """The path for the second try of a request that failed on `failed`; None: there is none."""
         if not self.can_retry(failed):
             return None
-        decision = Decision(failed.other, DecisionReason.RETRY)
+        breaker = self.engines[failed.other].breaker
+        trial = breaker.trial_free(self._clock())
+        if trial:
+            breaker.begin_trial()
+        decision = Decision(failed.other, DecisionReason.RETRY, trial)
         self._observer.on_decision(decision)
         return decision
 
@@ -122,11 +130,19 @@ class Pair:
         if decision.trial:
             health.breaker.end_trial()
         health.record_result(effect, self._clock())
+        self.evaluate()
 
     def serving(self) -> bool:
-        """True if some engine is known to be up: readiness of the router."""
+        """True if a request would find an engine that was seen alive: readiness of the router.
+
+        An engine that waits for its trial counts. A balancer that sends nothing to a router that is not ready
+        would otherwise keep the request away that could close its breaker.
+        """
         now = self._clock()
-        return any(engine.seen_up and self._usable(path, now) for path, engine in self.engines.items())
+        return any(
+            engine.seen_up and (self._usable(path, now) or engine.promising(now))
+            for path, engine in self.engines.items()
+        )
 
     def retry_in(self) -> float:
         """Seconds until the first open breaker lets a trial through; 0 if none is open."""

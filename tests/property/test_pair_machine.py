@@ -136,10 +136,13 @@ class PairMachine(RuleBasedStateMachine):
     @rule(index=st.integers(0, 99), effect=st.sampled_from([Effect.FAILURE, Effect.NEUTRAL]))
     def retry(self, index: int, effect: Effect) -> None:
         failed = self.finish(index, effect).path
+        other = failed.other
+        dead = self.standing(other) is DEAD
+        free = self.state(other) is HALF_OPEN and not self.trials(other)
         target = self.pair.decide_retry(failed)
-        assert (target is None) is (self.standing(failed.other) is DEAD)
+        assert (target is None) is (dead and not free)
         if target:
-            assert target == Decision(failed.other, DecisionReason.RETRY, trial=False)
+            assert target == Decision(other, DecisionReason.RETRY, trial=free)
             self.running.append(target)
 
     @rule(path=paths)
@@ -210,7 +213,9 @@ class PairMachine(RuleBasedStateMachine):
         able = [path for path in Path if standing[path] is GOOD] or [
             path for path in Path if standing[path] is DOUBTFUL
         ]
-        assert self.pair.serving() is any(self.engines[path].seen_up for path in able)
+        waiting = [path for path in Path if self.engines[path].promising(self.clock())]
+        assert all(self.state(path) is HALF_OPEN for path in waiting)
+        assert self.pair.serving() is any(self.engines[path].seen_up for path in [*able, *waiting])
         for path in Path:
             assert self.engines[path].up(self.clock()) is (
                 self.engines[path].seen_up and standing[path] is GOOD

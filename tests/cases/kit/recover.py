@@ -9,14 +9,22 @@ from .client import ask, good
 from .engine import FakeEngine
 from .router import RouterProcess
 
+OPEN = 1
+
 
 async def recover(router: RouterProcess, within: float = 10.0) -> None:
-    """Ask until the speculative path is active and its breaker closed; engines must answer again."""
+    """Ask until the speculative path is active, its breaker closed and the other's not open.
+
+    Engines must answer again. A half-open baseline stays so until there is a use for it.
+    """
     deadline = time.monotonic() + within
     while True:
         metrics = await router.metrics()
-        open_breaker = metrics.sum("breaker_state", path="speculative") != 0
-        if metrics.active_path() == "speculative" and not open_breaker:
+        broken = (
+            metrics.sum("breaker_state", path="speculative"),
+            metrics.sum("breaker_state", path="baseline") % 2,
+        )
+        if metrics.active_path() == "speculative" and not any(broken):
             return
         assert time.monotonic() < deadline, f"not recovered:\n{router.log[-3000:]}"
         await ask(router.data_port, good())

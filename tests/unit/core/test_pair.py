@@ -67,6 +67,7 @@ def single(path: Path) -> Bench:
 def test_a_new_pair_serves_its_policy_s_first_path() -> None:
     bench = Bench()
     pair = bench.pair
+    assert (pair.name, pair.placement) == ("default", Placement.SHARED)
     assert (pair.active_path, pair.active_since, pair.began, list(pair.switches)) == (
         SPECULATIVE,
         1000.0,
@@ -75,6 +76,13 @@ def test_a_new_pair_serves_its_policy_s_first_path() -> None:
     )
     assert pair.decide() == decided(SPECULATIVE, "policy")
     assert bench.observer.decisions == [decided(SPECULATIVE, "policy")]
+
+
+def test_a_pair_whose_policy_begins_with_the_baseline_begins_there_without_a_switch() -> None:
+    bench = Bench(FixedPolicy(BASELINE, "pinned"))
+    assert bench.pair.active_path is BASELINE
+    assert bench.pair.decide() == decided(BASELINE, "pinned")
+    assert list(bench.pair.switches) == []
 
 
 def test_high_load_moves_new_requests_and_the_switch_is_kept_and_told() -> None:
@@ -321,10 +329,21 @@ def test_a_second_try_takes_a_doubtful_engine_but_no_dead_one() -> None:
     assert bench.pair.decide_retry(SPECULATIVE) == decided(BASELINE, "retry")
     assert bench.pair.can_retry(SPECULATIVE) is True
     bench.open_breaker(BASELINE)
-    bench.clock.advance(10.0)
     assert bench.pair.can_retry(SPECULATIVE) is False
-    assert bench.pair.decide_retry(SPECULATIVE) is None, "a half-open engine is for trials only"
+    assert bench.pair.decide_retry(SPECULATIVE) is None
     assert bench.observer.decisions == [decided(BASELINE, "retry")]
+
+
+def test_a_second_try_is_the_trial_of_a_half_open_engine() -> None:
+    bench = Bench()
+    bench.open_breaker(BASELINE)
+    bench.clock.advance(10.0)
+    assert bench.pair.can_retry(SPECULATIVE) is True
+    trial = bench.pair.decide_retry(SPECULATIVE)
+    assert trial == decided(BASELINE, "retry", trial=True)
+    assert bench.pair.decide_retry(SPECULATIVE) is None, "one trial at a time"
+    bench.pair.report(trial, Effect.SUCCESS)
+    assert bench.pair.decide_retry(SPECULATIVE) == trial
 
 
 def test_a_report_counts_against_the_path_of_its_decision() -> None:
