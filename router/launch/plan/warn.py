@@ -1,0 +1,73 @@
+"""What an operator should know about a plan that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from router.core.words import Path, Placement
+from router.launch.plan.result import EnginePlan, Plan, gib
+
+
+def warnings(plan: Plan) -> tuple[str, ...]:
+    """In the order of their weight."""
+    return (
+        *_measured(plan),
+        *_profile(plan),
+        *_lengths(plan),
+        *_draft(plan),
+        *plan.hardware.notes,
+    )
+
+
+def _measured(plan: Plan) -> Iterator[str]:
+    if plan.model.measured and plan.wishes.kv_cell is None:
+        yield (
+            f"KV memory of {plan.model.name} is measured, not predicted: {plan.model.measured}. Token counts "
+            "are unknown until the first engine runs; divide its memory_usage.kvcache by "
+            "max_total_num_tokens (both in /server_info), set launch.kv_cell and plan again to pin --max-total-tokens"
+        )
+
+
+def _profile(plan: Plan) -> Iterator[str]:
+    for engine in plan.engines:
+        yield from engine.profile.warnings
+        for tier in engine.profile.tiers:
+            if tier.batch > engine.running:
+                yield f"the tier from {tier.batch} requests on is never reached: {engine.running} run at most"
+
+
+def _lengths(plan: Plan) -> Iterator[str]:
+    for engine in plan.engines:
+        wanted = plan.wishes.concurrency
+        single = plan.placement is Placement.SINGLE
+        wish = max(wanted.speculative, wanted.baseline) if single else wanted[engine.path]
+        if engine.running < wish:
+            yield (
+                f"{engine.path.value}: {engine.running} instead of {wish} running requests, half the pool's "
+                "tokens: SGLang lowers the limit by itself"
+            )
+        reserved = engine.profile.reserved_tokens
+        if reserved and not single:
+            yield (
+                f"the speculative path refuses requests within {reserved} tokens of the context length that "
+                "the baseline takes; the router sends those there"
+            )
+
+
+def _draft(plan: Plan) -> Iterator[str]:
+    draft = plan.draft
+    if draft is None:
+        return
+    if plan.wishes.context > draft.max_context:
+        yield (
+            f"the draft {draft.name} knows {draft.max_context} tokens, the context is {plan.wishes.context}: "
+            "the speculative engine is started with SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1, and drafts "
+            "of longer requests may be accepted less"
+        )
+    engine: EnginePlan = plan.engine(Path.SPECULATIVE)
+    if engine.cell.excess:
+        extra = (engine.tokens or 0) * engine.cell.excess
+        yield (
+            f"the draft's KV has another shape than the target's: {engine.cell.excess} B a token more than "
+            f"SGLang budgets, {gib(extra)} GiB per GPU, taken from the headroom and counted here"
+        )
