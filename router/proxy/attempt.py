@@ -158,17 +158,25 @@ class Attempt:
     async def _relay(self, connection: Connection, data: bytes, streamed: bool) -> None:
         scanner = self.progress.scanner = Scanner(streamed=streamed)
         watchdog, client = self.watchdog, self.client
+
+        def relay(piece: bytes) -> bool:
+            scanner.feed(piece)
+            taken = client.write(piece)
+            watchdog.got_bytes(taken=taken)
+            return taken
+
         while not connection.ended:
-            scanner.feed(data)
-            watchdog.got_bytes()
-            await client.write(data)
-            watchdog.wrote()
+            relay(data)
+            while connection.flowing:
+                await client.drained()
+                watchdog.wrote()
+                await connection.pour(relay)
             data = await connection.read()
         scanner.feed(data)
-        watchdog.got_bytes()
+        watchdog.got_bytes(taken=False)
         self.progress.last_byte_at = watchdog.since
         if streamed and not connection.framed and not scanner.done:
-            await client.write(data)
+            client.write(data)
             raise Failure(Kind.BROKEN)
         await client.finish(data)
 

@@ -35,9 +35,7 @@ class Client:
         self.gone: Kind | None = None
         self._receive = receive
         self._send = send
-        wire: dict[str, Wire] = scope.get("extensions") or {}
-        self._wire = wire.get(WIRE)
-        self._watcher: asyncio.Task[None] | None = None
+        self._wire: Wire = scope["extensions"][WIRE]
 
     @property
     def committed(self) -> bool:
@@ -47,7 +45,7 @@ class Client:
     @property
     def unsent(self) -> int:
         """Bytes that the client has not taken yet."""
-        return self._wire.unsent() if self._wire else 0
+        return self._wire.unsent()
 
     async def receive_body(self) -> tuple[bytes, bool]:
         """The next piece of the request body, and whether more follows.
@@ -68,19 +66,16 @@ class Client:
         """
         task = asyncio.current_task()
         assert task is not None
-        self._watcher = asyncio.create_task(self._watch(task))
 
-    async def _watch(self, task: asyncio.Task[Any]) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self.leave(Kind.CLIENT_GONE)
-        task.cancel()
+        def on_gone() -> None:
+            self.leave(Kind.CLIENT_GONE)
+            task.cancel()
+
+        self._wire.watch(on_gone)
 
     def unwatch(self) -> None:
         """Stop watching."""
-        if self._watcher is not None:
-            self._watcher.cancel()
-            self._watcher = None
+        self._wire.unwatch()
 
     def leave(self, kind: Kind) -> None:
         """Note why the client counts as gone; the first reason stays."""
@@ -96,9 +91,13 @@ class Client:
         self.status = status
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
-    async def write(self, data: bytes) -> None:
-        """Send body bytes; returns when the client's connection has room for more."""
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+    def write(self, data: bytes) -> bool:
+        """Send body bytes; False if the client is behind: wait for `drained` before the next."""
+        return self._wire.write(data)
+
+    async def drained(self) -> None:
+        """Return when the client's connection has room for more."""
+        await self._wire.drained()
 
     async def finish(self, data: bytes = b"") -> None:
         """Send the last body bytes and complete the response."""
@@ -127,15 +126,13 @@ class Client:
             await self.send_json(row.status, body, headers)
             return
         if self.streaming:
-            await self.write(b"\n\ndata: " + json.dumps(body).encode() + b"\n\n")
+            self.write(b"\n\ndata: " + json.dumps(body).encode() + b"\n\n")
         self.break_off()
 
     def break_off(self) -> None:
         """End the connection without completing the response."""
-        if self._wire:
-            self._wire.break_off()
+        self._wire.break_off()
 
     def reset(self) -> None:
         """Drop the connection and whatever it still holds."""
-        if self._wire:
-            self._wire.reset()
+        self._wire.reset()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from router.core.failure import Failure, Kind, classify_status
+from router.core.failure import Failure, Kind, Replay, classify_status
 from router.core.headers import header, request_headers, response_headers
 from router.core.words import Path
+from router.proxy.attempt import HeldAnswer
 from router.proxy.client import Client
 from router.proxy.link import EngineLink
 from router.proxy.settings import Services
@@ -34,27 +35,46 @@ async def _ask(link: EngineLink, path: Path, client: Client, target: bytes) -> b
     """One engine's answer, passed on whole; False if it has none or an error of its own to give."""
     try:
         async with asyncio.timeout(link.pool.connect_timeout + ANSWER_LIMIT):
-            connection = await link.pool.acquire()
-            try:
-                await connection.send(_head(link, client, target), b"")
-                status, received = connection.status, connection.headers
-                body = bytearray()
-                while data := await connection.read():
-                    body += data
-                    if len(body) > MAX_ANSWER:
-                        return False
-            finally:
-                link.pool.release(connection)
+            answer = await _fetch(link, _head(link, client, target))
     except (Failure, TimeoutError):
         return False
-    if classify_status(status) is not None:
+    if classify_status(answer.status) is not None:
         return False
-    headers = response_headers(received, keep_length=False)
-    headers.append((b"content-length", str(len(body)).encode()))
+    headers = response_headers(answer.headers, keep_length=False)
+    headers.append((b"content-length", str(len(answer.body)).encode()))
     headers.append((b"x-router-path", path.value.encode()))
-    await client.start(status, headers)
-    await client.finish(bytes(body))
+    await client.start(answer.status, headers)
+    await client.finish(answer.body)
     return True
+
+
+async def _fetch(link: EngineLink, head: bytes) -> HeldAnswer:
+    """A whole answer; over a fresh connection where a pooled one turns out to be dead.
+
+    Raises:
+        Failure: there is none, or it is too large.
+    """
+    try:
+        return await _exchange(link, head, fresh=False)
+    except Failure as failure:
+        if failure.row.replay is not Replay.SAME:
+            raise
+    return await _exchange(link, head, fresh=True)
+
+
+async def _exchange(link: EngineLink, head: bytes, *, fresh: bool) -> HeldAnswer:
+    connection = await link.pool.acquire(fresh=fresh)
+    try:
+        await connection.send(head, b"")
+        status, headers = connection.status, connection.headers
+        body = bytearray()
+        while data := await connection.read():
+            body += data
+            if len(body) > MAX_ANSWER:
+                raise Failure(Kind.PROTOCOL)
+        return HeldAnswer(status, headers, bytes(body))
+    finally:
+        link.pool.release(connection)
 
 
 def _head(link: EngineLink, client: Client, target: bytes) -> bytes:

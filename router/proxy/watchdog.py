@@ -91,13 +91,13 @@ class Watchdog:
             self._timer.cancel()
             self._timer = None
 
-    def got_bytes(self) -> None:
-        """Bytes came from the engine and are about to be written to the client."""
+    def got_bytes(self, *, taken: bool) -> None:
+        """Bytes came from the engine; `taken`: the client's connection has room for more."""
         self.since = self.flowed_at = self._loop.time()
-        self.phase = Phase.CLIENT
+        self.phase = Phase.ENGINE if taken else Phase.CLIENT
 
     def wrote(self) -> None:
-        """The client's connection has taken them."""
+        """The client's connection has room again."""
         self.since = self._loop.time()
         self.phase = Phase.ENGINE
 

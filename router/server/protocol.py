@@ -3,7 +3,7 @@
 What uvicorn lacks and strangers exploit: a limit on the size of a request head, a limit on the time
 it may take, one meaning for every message (RFC 9112 §6.3, §11.2), and a disconnect that reaches
 every request of a pipelined connection. What a relay needs and ASGI lacks: ending a response so that
-the client can tell it was cut.
+the client can tell it was cut, being told at once that the client left, and writing without a task's help.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import httptools
 from uvicorn.config import Config
@@ -43,23 +43,33 @@ class HeadLimits:
     size: int = MAX_HEAD
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
-    """What a request may do to its own connection, beyond ASGI.
+class Wire(Protocol):
+    """What a request may do to its own connection, beyond ASGI, while it is being answered."""
 
-    Attributes:
-        break_off: end the connection after what has been written, without completing the response.
-        reset: end it now, dropping what has not been sent.
-        unsent: bytes written but not yet taken by the client's side of the connection.
-    """
+    def watch(self, on_gone: Callable[[], None]) -> None:
+        """Call `on_gone` once, the moment the client leaves; at once if it has left."""
 
-    break_off: Callable[[], None]
-    reset: Callable[[], None]
-    unsent: Callable[[], int]
+    def unwatch(self) -> None:
+        """Do not call it any more."""
+
+    def write(self, data: bytes) -> bool:
+        """Send body bytes of a response that has been started; False: wait for `drained` before the next."""
+
+    async def drained(self) -> None:
+        """Return when there is room for more."""
+
+    def unsent(self) -> int:
+        """Bytes written but not yet taken by the client's side of the connection."""
+
+    def break_off(self) -> None:
+        """End the connection after what has been written, without completing the response."""
+
+    def reset(self) -> None:
+        """End it now, dropping what has not been sent."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """One client connection."""
+    """One client connection, and the `Wire` of the request that is being answered on it."""
 
     def __init__(
         self,
@@ -78,6 +88,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._linger_timer: asyncio.TimerHandle | None = None
         self._muted = False
         self._running: RequestResponseCycle | None = None
+        self._on_gone: Callable[[], None] | None = None
 
     # ---- connection
 
@@ -92,9 +103,16 @@ class GuardedProtocol(HttpToolsProtocol):
         self._end_linger()
         for cycle in (self._running, *(waiting for waiting, _ in self.pipeline)):
             if cycle is not None and not cycle.response_complete:
-                cycle.disconnected = True
-                cycle.message_event.set()
+                self._part(cycle)
         super().connection_lost(exc)
+
+    def _part(self, cycle: RequestResponseCycle) -> None:
+        """The cycle's client is gone, or shall count as gone."""
+        cycle.disconnected = True
+        cycle.message_event.set()
+        if cycle is self._running and self._on_gone is not None:
+            on_gone, self._on_gone = self._on_gone, None
+            on_gone()
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, within the limits."""
@@ -136,7 +154,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = True
         if self._head_timer is None:
             self._arm_head_timer()
-        self.scope["extensions"] = {WIRE: Wire(self._break_off, self._reset, self._unsent)}  # type: ignore[dict-item]
+        self.scope["extensions"] = {WIRE: self}  # type: ignore[dict-item]
 
     def on_url(self, url: bytes) -> None:
         """A piece of the request target."""
@@ -211,25 +229,54 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._running is None or self._running.response_complete or not self._running.response_started:
             self.transport.write(_refusal(status, message))
             if self._running is not None and not self._running.response_complete:
-                self._running.disconnected = True
-                self._running.message_event.set()
+                self._part(self._running)
         self.transport.close()
 
     # ---- the wire of a request
 
-    def _break_off(self) -> None:
+    def watch(self, on_gone: Callable[[], None]) -> None:
+        """See `Wire`."""
+        self._on_gone = on_gone
+        self.flow.resume_reading()  # a departure is only seen by reading
+        if self._running is not None and self._running.disconnected:
+            self._part(self._running)
+
+    def unwatch(self) -> None:
+        """See `Wire`."""
+        self._on_gone = None
+
+    def write(self, data: bytes) -> bool:
+        """See `Wire`. What uvicorn's `send` does for body bytes, but at once."""
+        cycle = self._running
+        if cycle is None or cycle.disconnected or not data:
+            return True
+        if cycle.chunked_encoding:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        else:
+            cycle.expected_content_length -= len(data)
+        self.transport.write(data)
+        return not self.flow.write_paused
+
+    async def drained(self) -> None:
+        """See `Wire`."""
+        if self.flow.write_paused:
+            await self.flow.drain()
+
+    def unsent(self) -> int:
+        """See `Wire`."""
+        return self.transport.get_write_buffer_size()
+
+    def break_off(self) -> None:
+        """See `Wire`."""
         if self._running is not None:
-            self._running.disconnected = True
-            self._running.message_event.set()
+            self._part(self._running)
         if not self.transport.is_closing():
             self.transport.close()
             self.loop.call_later(FLUSH_LIMIT, self.transport.abort)
 
-    def _reset(self) -> None:
+    def reset(self) -> None:
+        """See `Wire`."""
         self.transport.abort()
-
-    def _unsent(self) -> int:
-        return self.transport.get_write_buffer_size()
 
 
 class HeadError(ValueError):

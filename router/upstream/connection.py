@@ -1,13 +1,15 @@
 """One connection to an engine: send a request, read the head, read the body as it arrives.
 
 Bytes are handed on as the engine sent them, minus the transfer coding. Each network read wakes the
-reader once; what arrived in one read leaves in one piece. Reading pauses while the reader is behind,
-so a slow client slows its own engine stream by TCP and costs no memory.
+reader once, or goes straight to a sink without waking anybody; what arrived in one read leaves in one
+piece. Reading pauses while the reader is behind, so a slow client slows its own engine stream by TCP and
+costs no memory.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import cast
 
 import httptools
@@ -19,6 +21,8 @@ from router.core.headers import Headers
 HIGH_WATER = 256 * 1024
 # A head larger than this is no engine's.
 MAX_HEAD = 64 * 1024
+# Takes body bytes on the spot; False: no more for now.
+Sink = Callable[[bytes], bool]
 # A body goes out in slices of this size, so that one large upload does not occupy the loop.
 UPLOAD_SLICE = 256 * 1024
 
@@ -39,6 +43,7 @@ class Connection(asyncio.Protocol):
         "_loop",
         "_parser",
         "_read_paused",
+        "_sink",
         "_spoiled",
         "_transport",
         "_unread",
@@ -54,6 +59,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._sink: Sink | None = None
         self._chunks: list[bytes] = []
         self._busy = False
         self._exchanges = 0
@@ -94,6 +100,11 @@ class Connection(asyncio.Protocol):
     def ended(self) -> bool:
         """True if the whole body has arrived and been read."""
         return self._complete and not self._chunks
+
+    @property
+    def flowing(self) -> bool:
+        """True while more may arrive: the body has not ended and nothing has failed."""
+        return not self._complete and self._error is None
 
     async def send(self, head: bytes, body: bytes) -> None:
         """Send a request and wait for the head of the answer.
@@ -139,6 +150,28 @@ class Connection(asyncio.Protocol):
             if self._complete:
                 return b""
             await self._wait()
+        return self._take()
+
+    async def pour(self, sink: Sink) -> None:
+        """Hand body bytes to `sink` as they arrive, from within the event loop's own callback.
+
+        Returns when `sink` wants no more for now, or when the body has ended or failed: `read` then gives
+        its last bytes or raises.
+        """
+        self._sink = sink
+        try:
+            if self._pass_on(sink):
+                await self._wait()
+        finally:
+            self._sink = None
+
+    def _pass_on(self, sink: Sink) -> bool:
+        """Pour what is here; False if the reader must take over."""
+        if not self.flowing:
+            return False
+        return not self._chunks or sink(self._take())
+
+    def _take(self) -> bytes:
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         self._unread = 0
@@ -198,6 +231,9 @@ class Connection(asyncio.Protocol):
                 self._error = self._error or Failure(kind)
             self._spoiled = True
             self.close()
+        if self._sink is not None and self._pass_on(self._sink):
+            return
+        self._sink = None
         if self._unread > HIGH_WATER and not self._read_paused and self._transport is not None:
             self._read_paused = True
             self._transport.pause_reading()
