@@ -42,12 +42,14 @@ class Progress:
         first_byte_at, last_byte_at: loop time of the first and the latest body bytes.
         scanner: watches the answer that is being relayed.
         held: the answer of an attempt that is being repeated.
+        held_by: the decision that led to it.
     """
 
     first_byte_at: float | None = None
     last_byte_at: float | None = None
     scanner: Scanner | None = None
     held: HeldAnswer | None = None
+    held_by: Decision | None = None
 
 
 @dataclass(slots=True)
@@ -84,6 +86,7 @@ class Attempt:
         connection = await self.link.pool.acquire(fresh=fresh)
         try:
             self.watchdog.start(connection)
+            self.progress.first_byte_at = None  # a refusal that is being repeated elsewhere was no answer
             await connection.send(head, self.body.data)
             return await self._answer(connection)
         finally:
@@ -94,6 +97,7 @@ class Attempt:
         kind = classify_status(connection.status)
         if kind is not None and self.replayable:
             self.progress.held = await self._hold(connection)
+            self.progress.held_by = self.decision
             raise Failure(kind, status=connection.status)
         streamed = (header(connection.headers, b"content-type") or b"").startswith(b"text/event-stream")
         # A coded stream shows no events: it is passed on from its first byte.

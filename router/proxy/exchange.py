@@ -144,7 +144,9 @@ class Exchange:
                 if self._client.committed or failure.row.replay is Replay.NO:
                     raise
                 fresh = failure.row.replay is Replay.SAME
-                if not fresh:
+                if fresh:
+                    self._services.observer.on_retry(decision.path, decision.path, failure.kind)
+                else:
                     second = self._second(decision, failure) if retries else None
                     if second is None:
                         await self._pass_held_answer()
@@ -169,11 +171,11 @@ class Exchange:
 
     async def _pass_held_answer(self) -> None:
         """No path gave an answer but the first engine's refusal: it says more than an error of ours would."""
-        held = self._progress.held
-        if held is not None:
+        held, decision = self._progress.held, self._progress.held_by
+        if held is not None and decision is not None:
             headers = response_headers(held.headers, keep_length=False)
             headers.append((b"content-length", str(len(held.body)).encode()))
-            await self._client.start(held.status, headers + self._route_headers())
+            await self._client.start(held.status, headers + route_headers(decision))
             await self._client.finish(held.body)
 
     def _abort(self) -> None:

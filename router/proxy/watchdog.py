@@ -81,6 +81,7 @@ class Watchdog:
         self.sent = True
         self.phase = Phase.FIRST_BYTE
         self.since = self._loop.time()
+        self.flowed_at = None  # bytes of the engine before speak for that engine alone
         if self._timer is None:
             self._arm()
 
