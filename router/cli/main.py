@@ -10,9 +10,12 @@ import typer
 from router import __version__
 from router.cli.check import check as run_check
 from router.cli.demo import demo as run_demo
+from router.cli.plan import PlanOptions
+from router.cli.plan import plan as run_plan
 from router.cli.serve import serve as run_serve
 from router.cli.sim import Where
 from router.cli.sim import sim as run_sim
+from router.core.words import Placement
 
 app = typer.Typer(
     name="spec-router",
@@ -94,6 +97,74 @@ def sim(
 ) -> None:
     """Run only the simulated engines: two SGLang servers on one simulated GPU."""
     raise typer.Exit(run_sim(profile, Where(host, speculative_port, baseline_port), seed))
+
+
+@app.command(
+    epilog="Examples: spec-router plan -c config.yaml --check-flags; "
+    "spec-router plan --model /models/Llama-3.3-70B --draft /models/EAGLE3 --tp 8 --gpu 8x96GiB"
+)
+def plan(
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="A configuration with the section launch.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Checkpoint folder; index and config.json will do.")
+    ] = None,
+    draft: Annotated[Path | None, typer.Option(help="Checkpoint folder of the draft model.")] = None,
+    tp: Annotated[int | None, typer.Option(help="GPUs per engine.")] = None,
+    gpu: Annotated[
+        str | None, typer.Option(help="8x96GiB, 8x97887MiB, 4xh200, or auto to ask the driver (the default).")
+    ] = None,
+    placement: Annotated[
+        Placement | None, typer.Option(help="Both engines on the same GPUs, each on its own, or one engine.")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="eagle3-chain, eagle3-tree, ngram, adaptive, baseline.")
+    ] = None,
+    hardware: Annotated[str | None, typer.Option(help="auto, generic, hopper, blackwell-pcie.")] = None,
+    profile_dir: Annotated[
+        Path | None, typer.Option(help="Own profiles: speculation/NAME.yaml, hardware/NAME.yaml.")
+    ] = None,
+    context: Annotated[int | None, typer.Option(help="Longest request in tokens.")] = None,
+    speculative_requests: Annotated[int | None, typer.Option(help="Running at most on that path.")] = None,
+    baseline_requests: Annotated[int | None, typer.Option(help="Running at most on that path.")] = None,
+    kv_share: Annotated[
+        float | None, typer.Option(help="The speculative engine's share of KV memory.")
+    ] = None,
+    kv_dtype: Annotated[str | None, typer.Option(help="auto, bf16, fp8_e4m3.")] = None,
+    check_flags: Annotated[
+        bool, typer.Option("--check-flags", help="Let SGLang's own parser read both commands.")
+    ] = False,
+    sglang_python: Annotated[str | None, typer.Option(help="The interpreter that has sglang.")] = None,
+    sglang_version: Annotated[
+        str | None, typer.Option(help="Whose flags count where no sglang is installed: 0.5.16, 0.5.23.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Plan the memory of two engines on one set of GPUs, and print their commands.
+
+    Flags win over the configuration. Exit status: 0 it fits; 2 the input is wrong; 3 it does not fit, with
+    the sum and what would fit, or SGLang does not know a flag.
+    """
+    flags: dict[str, object] = {
+        "model": str(model) if model else None,
+        "draft": str(draft) if draft else None,
+        "tp": tp,
+        "gpus": gpu,
+        "profile": profile,
+        "hardware": hardware,
+        "profile_dir": str(profile_dir) if profile_dir else None,
+        "context": context,
+        "concurrency": _given({"speculative": speculative_requests, "baseline": baseline_requests}),
+        "kv_share": kv_share,
+        "kv_dtype": kv_dtype,
+        "sglang": _given({"python": sglang_python, "version": sglang_version}),
+    }
+    raise typer.Exit(run_plan(PlanOptions(config, _given(flags), placement, check_flags, json)))
+
+
+def _given(flags: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in flags.items() if value not in (None, {})}
 
 
 def main() -> None:

@@ -7,8 +7,9 @@ in bytes.
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, ValidationInfo, field_validator, model_validator
 
 from router.config.errors import Invalid
 from router.config.fields import (
@@ -27,6 +28,8 @@ from router.config.fields import (
     one_of,
     whole,
 )
+from router.config.launch import Launch
+from router.config.section import Section
 from router.config.units import Duration, PositiveDuration, PositiveSize, format_size
 from router.core.words import Path, Placement
 
@@ -36,12 +39,7 @@ DEFAULT_LOW = 3
 Count = Annotated[int, whole(1)]
 
 
-class _Section(BaseModel):
-    # Defaults are checked too: one key changed by the operator may contradict the default of another.
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
-
-
-class Server(_Section):
+class Server(Section):
     """The data port and its limits."""
 
     host: Host = "0.0.0.0"
@@ -67,7 +65,7 @@ class Server(_Section):
         return body_memory
 
 
-class Admin(_Section):
+class Admin(Section):
     """The admin port: metrics, live page and the calls that change state."""
 
     host: Host = "127.0.0.1"
@@ -86,7 +84,7 @@ class Admin(_Section):
         return self
 
 
-class Engine(_Section):
+class Engine(Section):
     """One SGLang server."""
 
     url: EngineUrl
@@ -94,7 +92,7 @@ class Engine(_Section):
     admin_api_key: OptionalKey = None
 
 
-class Pair(_Section):
+class Pair(Section):
     """The engines of one model."""
 
     name: Name = "default"
@@ -135,7 +133,7 @@ class Pair(_Section):
         return self.speculative if path is Path.SPECULATIVE else self.baseline
 
 
-class Policy(_Section):
+class Policy(Section):
     """What decides about the active path."""
 
     kind: Annotated[Literal["threshold", "pinned"], one_of("threshold", "pinned")] = "threshold"
@@ -164,13 +162,13 @@ class Policy(_Section):
         return path
 
 
-class Routing(_Section):
+class Routing(Section):
     """What a client may say about the path of its request."""
 
     allow_path_header: Flag = False
 
 
-class Timeouts(_Section):
+class Timeouts(Section):
     """Limits of one request, in seconds. 0 means none."""
 
     connect: Duration = 2.0
@@ -183,13 +181,13 @@ class Timeouts(_Section):
     keep_alive: Duration = 75.0
 
 
-class Retry(_Section):
+class Retry(Section):
     """How often a request may be sent again before its first byte reached the client."""
 
     other_path: Annotated[int, whole(0, 1)] = 1
 
 
-class Breaker(_Section):
+class Breaker(Section):
     """When traffic alone takes an engine out, and how it comes back."""
 
     failure_threshold: Count = 5
@@ -197,21 +195,21 @@ class Breaker(_Section):
     open_for: PositiveDuration = 10.0
 
 
-class ReadyProbe(_Section):
+class ReadyProbe(Section):
     """The cheap, frequent question whether an engine is up."""
 
     interval: PositiveDuration = 1.0
     timeout: PositiveDuration = 2.0
 
 
-class DeepProbe(_Section):
+class DeepProbe(Section):
     """The rare question that runs a token through an engine, to catch a hung scheduler."""
 
     interval: PositiveDuration = 30.0
     timeout: PositiveDuration = 25.0
 
 
-class Health(_Section):
+class Health(Section):
     """Probes of the engines."""
 
     ready: ReadyProbe = ReadyProbe()
@@ -220,13 +218,13 @@ class Health(_Section):
     success_threshold: Count = 2
 
 
-class EngineCalls(_Section):
+class EngineCalls(Section):
     """What the router adds to the requests it sends to engines."""
 
     inject_rid: Flag = False
 
 
-class Log(_Section):
+class Log(Section):
     """What is logged, and how."""
 
     level: Annotated[
@@ -244,7 +242,7 @@ def _one_pair(value: object) -> tuple[object, ...]:
     return pairs
 
 
-class Config(_Section):
+class Config(Section):
     """The whole configuration. Only `pairs` has no default."""
 
     server: Server = Server()
@@ -258,6 +256,25 @@ class Config(_Section):
     health: Health = Health()
     engine: EngineCalls = EngineCalls()
     log: Log = Log()
+    launch: Launch | None = None
+
+    @field_validator("launch")
+    @classmethod
+    def _where_the_router_looks(cls, launch: Launch | None, info: ValidationInfo) -> Launch | None:
+        pairs: tuple[Pair, ...] = info.data.get("pairs", ())
+        if launch is None or not pairs:
+            return launch
+        for path in Path:
+            engine = pairs[0].engine(path)
+            port = launch.ports.of(path).http
+            url = urlsplit(engine.url) if engine else None
+            if url and is_loopback(url.hostname or "") and (url.port or 80) != port:
+                raise Invalid(
+                    f"is not the port of pairs[0].{path.value}.url, where the router looks for this engine",
+                    str(url.port or 80),
+                    ("ports", path.value, "http"),
+                )
+        return launch
 
     @field_validator("admin")
     @classmethod

@@ -22,11 +22,12 @@ def memory_reason(lines: Sequence[Outline], wishes: Wishes) -> str:
         weights = sum(line.fixed.weights + line.fixed.draft for line in group)
         if weights >= free:
             one = gib(group[0].fixed.weights)
-            what = f"two copies of {one} GiB each" if len(group) > 1 else f"the weights ({one} GiB)"
-            return (
-                f"{what} ({gib(weights)} GiB with the draft) do not fit into the {gib(free)} GiB free on a "
-                "GPU: impossible with any KV pool"
+            what = f"two copies of {one} GiB each" if len(group) > 1 else f"weights of {one} GiB"
+            sum_text = (
+                f", {gib(weights)} GiB with the draft," if any(line.fixed.draft for line in group) else ""
             )
+            return f"{what}{sum_text} do not fit into the {gib(free)} GiB free on a GPU: "
+                "impossible with any KV pool"
         left = left_for_pools(group, wishes.reserves.spare)
         if left < 0:
             return f"{who} with reserves take {gib(-left)} GiB more than the {gib(free)} GiB free on a GPU"

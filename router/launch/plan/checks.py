@@ -129,8 +129,8 @@ def _policy(wishes: Wishes) -> Iterator[Refusal]:
         yield Refusal(
             Kind.LIMITS,
             f"policy.high {high} is above the speculative engine's --max-running-requests {running}: "
-            f"requests would queue in the engine before the router switches; allowed: high up to {running}, or "
-            f"launch.concurrency.speculative from {high}",
+            f"requests would queue in the engine before the router switches; allowed: high up to {running}, "
+            f"or launch.concurrency.speculative from {high}",
         )
 
 

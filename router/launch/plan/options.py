@@ -120,9 +120,7 @@ def _pool(engine: EnginePlan) -> str:
         return size
     tiers = ""
     if engine.path is Path.SPECULATIVE and engine.profile.tiers:
-        steps = "; ".join(
-            f"from {tier.batch} requests on {list(tier.steps)}" for tier in engine.profile.tiers
-        )
+        steps = "; ".join(f"from batch {tier.batch} {list(tier.steps)}" for tier in engine.profile.tiers)
         tiers = (
             f", draft steps {steps}, --speculative-num-steps {engine.profile.steps} "
             f"--speculative-num-draft-tokens {engine.profile.draft_tokens}"

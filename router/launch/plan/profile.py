@@ -69,9 +69,9 @@ def _tier_problem(profile: SpeculationProfile, steps: int) -> str | None:
         # 0.5.16 sizes its logits buffer by the start value: a higher tier asks for more rows than it has, and
         # the engine dies while it captures graphs.
         return (
-            f"tiers reach {highest} steps = {highest + 1} draft tokens, but steps is {steps}: SGLang 0.5.16 sizes "
-            f"its logits buffer for {steps + 1} and crashes at start; set steps {highest} and draft_tokens "
-            f"{highest + 1}"
+            f"tiers reach {highest} steps = {highest + 1} draft tokens, but steps is {steps}: SGLang 0.5.16 "
+            f"sizes its logits buffer for {steps + 1} and crashes at start; set steps {highest} and "
+            f"draft_tokens {highest + 1}"
         )
     return None
 
@@ -103,7 +103,7 @@ class HardwareProfile:
         args, env: for every engine.
         env_alone: only for an engine that has its GPUs to itself.
         refused: what people try and what silently does nothing, with the reason.
-        notes: what an operator should know; printed with the plan.
+        notes, notes_shared: what an operator should know, always and where two engines share GPUs.
     """
 
     name: str
@@ -115,3 +115,4 @@ class HardwareProfile:
     env_alone: Mapping[str, str] = field(default_factory=dict)
     refused: tuple[RefusedFlag, ...] = ()
     notes: tuple[str, ...] = ()
+    notes_shared: tuple[str, ...] = ()

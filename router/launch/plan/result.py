@@ -68,8 +68,8 @@ class EnginePlan:
 def static_fraction(static: int, pre: int) -> float:
     """The share of `pre` (free after context and NCCL) that weights and pool take.
 
-    Rounded up: what is too much by less than a ten-thousandth is cut off by `--max-total-tokens`, while what is
-    too little would make the pool smaller than planned.
+    Rounded up: what is too much by less than a ten-thousandth is cut off by `--max-total-tokens`, while what
+    is too little would make the pool smaller than planned.
     """
     return -(-static * FRACTION_STEP // pre) / FRACTION_STEP if pre > 0 else float("inf")
 

@@ -38,8 +38,8 @@ def second_fraction(
     if kv_bytes < need:
         return Refusal(
             Kind.MEMORY,
-            f"{engine.path.value}: {gib(kv_bytes)} GiB would be left for KV on a GPU, {gib(need)} are needed for "
-            f"one request of {plan.wishes.context} tokens",
+            f"{engine.path.value}: {gib(kv_bytes)} GiB would be left for KV on a GPU, {gib(need)} are needed "
+            f"for one request of {plan.wishes.context} tokens",
             _lines(plan, engine, measured_free, growth),
         )
     if is_uneven(pre) and not plan.wishes.allow_uneven:
@@ -79,7 +79,7 @@ def _lines(
     own = engine.fixed
     return (
         *(
-            f"GPU {index}: {gib(measured_free[index])} GiB free, the other engine may take {gib(growth[index])}"
+            f"GPU {index}: {gib(measured_free[index])} GiB free, the other may take {gib(growth[index])}"
             for index in engine.gpus
         ),
         f"context {gib(own.context)} + weights and draft {gib(own.static)} + headroom {gib(own.headroom)} + "

@@ -33,8 +33,8 @@ def _refusal(plan: Plan, engine: EnginePlan, pre: Mapping[int, int]) -> Refusal:
     return Refusal(
         Kind.UNEVEN,
         f"when the {engine.path.value} engine starts, GPU {fullest} has {gib(pre[fullest])} GiB free and "
-        f"another {gib(max(pre.values()))}: less than 0.9 of it, which SGLang refuses. Free the memory, or set "
-        "launch.allow_uneven (every GPU is then used as the fullest one)",
+        f"another {gib(max(pre.values()))}: less than 0.9 of it, which SGLang refuses. Free the memory, or "
+        "set launch.allow_uneven (every GPU is then used as the fullest one)",
         tuple(_line(gpu, pre[gpu.index]) for gpu in plan.gpus if gpu.index in pre),
         attempt=plan,
     )

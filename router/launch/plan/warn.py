@@ -16,6 +16,7 @@ def warnings(plan: Plan) -> tuple[str, ...]:
         *_lengths(plan),
         *_draft(plan),
         *plan.hardware.notes,
+        *(plan.hardware.notes_shared if plan.placement is Placement.SHARED else ()),
     )
 
 
@@ -24,7 +25,8 @@ def _measured(plan: Plan) -> Iterator[str]:
         yield (
             f"KV memory of {plan.model.name} is measured, not predicted: {plan.model.measured}. Token counts "
             "are unknown until the first engine runs; divide its memory_usage.kvcache by "
-            "max_total_num_tokens (both in /server_info), set launch.kv_cell and plan again to pin --max-total-tokens"
+            "max_total_num_tokens (both in /server_info), set launch.kv_cell and plan again to pin "
+            "--max-total-tokens"
         )
 
 

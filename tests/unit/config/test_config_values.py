@@ -26,7 +26,6 @@ VALUES = [
     ('retry: {"a\\nb": 1}', "retry.a\\nb: is an unknown key; allowed: other_path"),
     ("<<: {retry: {}}", "<<: is an unknown key; allowed: server, admin, pairs, "),
     # planned keys
-    ("launch: {}", "launch: is not supported by this version"),
     ("routing: {rules: []}", "routing.rules: is not supported by this version"),
     (
         "policy: {kind: calibrated}",
@@ -203,7 +202,7 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file(problems: Proble
         "server:\n  port: x\n  port: 1\n  max_body: ${NOT_SET}\n"
         "admin: {host: 0.0.0.0}\n"
         "policy: {high: 2, dwell: 1x}\n"
-        "launch: {}\n"
+        "routing: {rules: []}\n"
     )
     places = [line.split(" ")[:2] for line in problems(text)]
     assert places == [
@@ -213,7 +212,7 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file(problems: Proble
         ["c.yaml:5:", "admin.token:"],
         ["c.yaml:6:", "policy.dwell:"],
         ["c.yaml:6:", "policy.low:"],
-        ["c.yaml:7:", "launch:"],
+        ["c.yaml:7:", "routing.rules:"],
     ]
 
 
