@@ -33,6 +33,7 @@ from router.lifetime import Port, Router
 from router.observe.fanout import Fanout
 from router.observe.logs import LogObserver
 from router.observe.metrics import Metrics
+from router.observe.process import watch_process
 from router.observe.recent import Recent
 from router.observe.state import StateCollector, Watched
 from router.observe.watch import HealthWatch
@@ -68,6 +69,7 @@ def build_router(config: Config) -> Router:
     observer = Fanout((metrics, recent, LogObserver(log, pair_config.name)), log)
     services = build_services(config, engines, clock, observer)
     watched = Watched(services.pair, readings, clock)
+    watch_process(registry, asyncio.get_running_loop())
     registry.register(StateCollector(watched, __version__))
 
     data_port = DataPort(services)

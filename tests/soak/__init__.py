@@ -1,0 +1,1 @@
+"""Minutes of mixed load, leaving clients, dying engines and reloads; then everything must be at zero."""
