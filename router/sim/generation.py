@@ -105,7 +105,7 @@ class GenerationRoute:
                 # nobody.
                 poll = self._backend.params.disconnect_poll
                 waited = loop.time() - started
-                await asyncio.sleep(math.ceil(waited / poll) * poll - waited if poll > 0 else 0)
+                await asyncio.sleep((math.floor(waited / poll) + 1) * poll - waited if poll > 0 else 0)
                 return
         await send_json(send, 200, reply.wire.body(reply.choices))
 

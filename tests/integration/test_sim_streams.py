@@ -90,7 +90,7 @@ async def test_two_choices_have_their_own_ids_and_one_usage() -> None:
 
 
 async def test_chat_headers_wait_for_the_first_token_and_generate_headers_do_not() -> None:
-    # 100 tokens a second of prefill: the first token of this prompt takes most of a second.
+    # The prefill of 4,000 tokens takes 0.6 s in this profile.
     async with SimulatedPair(profile="seed", context_length=100_000) as pair:
         text = "word " * 4000
         native: dict[str, Any] = {"text": text, "stream": True, "sampling_params": {"max_new_tokens": 1}}
@@ -105,7 +105,7 @@ async def test_chat_headers_wait_for_the_first_token_and_generate_headers_do_not
             writer.close()
             await writer.wait_closed()
     assert waits[CHAT] > 0.5
-    assert waits["/generate"] < 0.3
+    assert waits["/generate"] < waits[CHAT] / 2
 
 
 async def test_a_full_queue_is_a_503_or_a_streams_first_event() -> None:
@@ -179,8 +179,11 @@ async def test_an_id_in_flight_is_refused_and_free_again_afterwards(streaming: b
         assert (await ask(port, "POST", CHAT, chat(rid="dup", max_tokens=1))).json["id"] == "dup"
 
 
-async def leave(port: int, body: dict[str, Any], engine: SimulatedEngine, *, read: bool) -> float:
-    """Seconds until the engine has let go of a request whose client closed its connection."""
+async def leave(
+    port: int, body: dict[str, Any], engine: SimulatedEngine, *, read: bool
+) -> tuple[float, float]:
+    """Seconds from asking and from leaving until the engine has let go of a request whose client left."""
+    asked = time.monotonic()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(encode("POST", CHAT, json.dumps(body).encode()))
     await until(lambda: live(engine) == 1)
@@ -190,7 +193,7 @@ async def leave(port: int, body: dict[str, Any], engine: SimulatedEngine, *, rea
     writer.close()
     left = time.monotonic()
     await until(lambda: live(engine) == 0)
-    return time.monotonic() - left
+    return time.monotonic() - asked, time.monotonic() - left
 
 
 async def test_a_stream_whose_client_left_is_aborted_at_once() -> None:
@@ -198,21 +201,23 @@ async def test_a_stream_whose_client_left_is_aborted_at_once() -> None:
         for path in Path:
             engine = pair.engine(path)
             body = chat(max_tokens=5000, ignore_eos=True, stream=True)
-            assert await leave(engine.port, body, engine, read=True) < 0.3
+            _, waited = await leave(engine.port, body, engine, read=True)
+            assert waited < 2
             assert engine.backend.engine.counters.aborted == 1
 
 
 async def test_a_stream_whose_client_left_in_the_queue_is_aborted_too() -> None:
-    async with SimulatedPair(profile="seed") as pair:
+    async with SimulatedPair(profile="seed", disconnect_poll=5) as pair:
         body = chat("word " * 20_000, max_tokens=5000, stream=True)
-        assert await leave(pair.baseline.port, body, pair.baseline, read=False) < 0.3
+        _, waited = await leave(pair.baseline.port, body, pair.baseline, read=False)
+        assert waited < 2
 
 
 async def test_a_plain_request_whose_client_left_runs_on_until_the_next_look() -> None:
-    async with SimulatedPair(disconnect_poll=0.4) as pair:
+    async with SimulatedPair(disconnect_poll=0.5) as pair:
         body = chat(max_tokens=5000, ignore_eos=True)
-        waited = await leave(pair.baseline.port, body, pair.baseline, read=False)
-    assert 0.2 < waited < 1.5
+        since_asked, _ = await leave(pair.baseline.port, body, pair.baseline, read=False)
+    assert since_asked >= 0.49
 
 
 async def test_generate_streams_are_cumulative() -> None:
