@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 # The final usage event, or the tail of a whole JSON answer behind its `usage`, fits well into this.
 TAIL = 4096
+# The tail grows to this size before it is cut back, so that most chunks cost no copy of it.
+KEPT = TAIL + 2048
 # An error event of SGLang is a few hundred bytes; a longer one is not looked into.
 ERROR_LOOK = 4096
 
@@ -42,14 +44,19 @@ def event_end(data: bytes | bytearray) -> int | None:
     return found.end() if found else None
 
 
+def event_data(event: bytes | bytearray) -> bytes:
+    """The data of an event: what follows `data:` on its lines."""
+    lines = re.split(rb"\r\n|\n|\r", bytes(event))
+    return b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
+
+
 def event_error_code(event: bytes | bytearray) -> int | None:
     """The code of an event that carries an error, else None; an error without a number counts as 500.
 
     SGLang nests it: `{"error": {..., "code": 503}}`. `/generate` may instead end a normal chunk with
     `finish_reason: {"type": "abort", "status_code": 503}`.
     """
-    lines = re.split(rb"\r\n|\n|\r", bytes(event))
-    data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
+    data = event_data(event)
     if _ERROR_KEY not in data and b'"abort"' not in data:
         return None
     try:
@@ -99,29 +106,31 @@ class Scanner:
 
     def __init__(self, *, streamed: bool) -> None:
         self._streamed = streamed
-        self._tail = b""
+        self._tail = bytearray()
         self._unjudged = 0
         self.error_code: int | None = None
         self.events = 0
 
     def feed(self, data: bytes) -> None:
         """Take note of bytes that pass."""
+        tail, before = self._tail, len(self._tail)
+        tail += data
         if self._streamed:
-            cut = self._tail[-1:] == b"\n" == data[:1]
-            self.events += data.count(b"\n\n") + cut
-            seam = self._tail[-_SEAM:] + data[:_SEAM]
-            if self._unjudged or _ERROR_KEY in data or _ERROR_KEY in seam:
-                self._judge_errors(data)
-        self._tail = data[-TAIL:] if len(data) >= TAIL else (self._tail + data)[-TAIL:]
+            # From a little before the seam, for a blank line or a key that is cut in two.
+            self.events += tail.count(b"\n\n", before - 1 if before else 0)
+            if self._unjudged or tail.find(_ERROR_KEY, before - _SEAM if before > _SEAM else 0) >= 0:
+                self._judge_errors(before)
+        if len(tail) > KEPT:
+            del tail[:-TAIL]
 
-    def _judge_errors(self, data: bytes) -> None:
+    def _judge_errors(self, before: int) -> None:
         """Read each event that names an error, once its end has passed, from the line that names it.
 
         The tail holds what chunks have cut off: the start of that line, and all of an event that is not
-        yet complete (`_unjudged` bytes).
+        yet complete (`_unjudged` bytes); the latest chunk begins at `before`.
         """
-        seen = self._tail + data
-        look = max(0, len(self._tail) - (self._unjudged or _SEAM))
+        seen = self._tail
+        look = max(0, before - (self._unjudged or _SEAM))
         floor = look if self._unjudged else 0
         self._unjudged = 0
         while (at := seen.find(_ERROR_KEY, look)) >= 0:
@@ -139,11 +148,11 @@ class Scanner:
     @property
     def done(self) -> bool:
         """True if the stream's end mark has passed."""
-        return self._tail.rstrip().endswith(b"[DONE]")
+        return self._tail[-TAIL:].rstrip().endswith(b"[DONE]")
 
     def usage(self) -> Usage:
         """Token counts; read once, when the answer has ended."""
-        return last_usage(self._tail)
+        return last_usage(self._tail[-TAIL:])
 
     @property
     def content_events(self) -> int:
