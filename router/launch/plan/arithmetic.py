@@ -26,8 +26,10 @@ def memory_reason(lines: Sequence[Outline], wishes: Wishes) -> str:
             sum_text = (
                 f", {gib(weights)} GiB with the draft," if any(line.fixed.draft for line in group) else ""
             )
-            return f"{what}{sum_text} do not fit into the {gib(free)} GiB free on a GPU: "
+            return (
+                f"{what}{sum_text} do not fit into the {gib(free)} GiB free on a GPU: "
                 "impossible with any KV pool"
+            )
         left = left_for_pools(group, wishes.reserves.spare)
         if left < 0:
             return f"{who} with reserves take {gib(-left)} GiB more than the {gib(free)} GiB free on a GPU"
