@@ -58,7 +58,7 @@ def test_up_at_the_high_watermark_at_once(n: int, made: str) -> None:
 
 @pytest.mark.parametrize(("n", "made"), [(4, ""), (3, "speculative: low"), (0, "speculative: low")])
 def test_down_at_the_low_watermark_after_the_dwell(n: int, made: str) -> None:
-    steps = [at(0.0, 8), at(1.0, n), at(9.875, n), at(10.0, n)]
+    steps = [at(50.0, 8), at(51.0, n), at(59.875, n), at(60.0, n)]
     assert told(walk(PLAIN, *steps)) == ["baseline: high", "", "", made]
 
 
@@ -161,7 +161,7 @@ def test_a_fixed_policy_stays_whatever_n_is(path: Path) -> None:
 
 def test_a_fixed_policy_leaves_a_dead_engine_and_comes_back_after_the_dwell() -> None:
     policy = FixedPolicy(SPECULATIVE, "pinned", dwell=5.0)
-    steps = [at(0.0, 1, BASE_ONLY), at(4.875, 1), at(5.0, 1)]
+    steps = [at(100.0, 1, BASE_ONLY), at(104.875, 1), at(105.0, 1)]
     assert told(walk(policy, *steps)) == ["baseline: failover", "", "speculative: recovered"]
 
 
