@@ -13,6 +13,12 @@ from router.proxy.client import Client
 
 # A body of unknown length asks for its memory in steps of this size.
 STEP = 1 << 20
+# Bytes that a body may have before memory is asked for, about as many as the listener has read by then
+# anyway. A client that announces much and sends nothing keeps no memory from others.
+UNCOUNTED = 64 * 1024
+# Bytes per second of body that a client must reach on the whole, as in Apache's RequestReadTimeout: a byte
+# now and then is no progress.
+MIN_RATE = 500
 
 
 class Peek(msgspec.Struct, gc=False):
@@ -41,29 +47,34 @@ class HeldBody:
 
         Args:
             limit: bytes allowed.
-            stall: seconds without a byte after which the client is given up; 0: none.
+            stall: seconds without a byte after which the client is given up, and the seconds that it may be
+                behind `MIN_RATE`; 0: none.
             wait: seconds to wait for memory.
 
         Raises:
             Failure: `request_too_large` as soon as the limit is passed, `request_timeout`, `client_gone`,
                 `body_memory`.
         """
-        declared = header(client.headers, b"content-length")
-        if declared is not None:
-            if int(declared) > limit:
-                raise _too_large(limit)
-            await self._take(int(declared), wait)
+        length = header(client.headers, b"content-length")
+        declared = int(length) if length is not None else None
+        if declared is not None and declared > limit:
+            raise _too_large(limit)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         pieces: list[bytes] = []
         size, more = 0, True
         while more:
-            piece, more = await _receive(client, stall)
+            piece, more = await _receive(client, _patience(stall, loop.time() - began, size))
             size += len(piece)
             if size > limit:
                 raise _too_large(limit)
-            while size > self._taken:
-                await self._take(min(STEP, limit - self._taken), wait)
             if piece:
                 pieces.append(piece)
+            needed = size if not more else min(size + STEP, limit) if declared is None else declared
+            if needed > self._taken and (size > UNCOUNTED or not more):
+                asked = loop.time()
+                await self._take(needed - self._taken, wait)
+                began += loop.time() - asked  # the client was not read from meanwhile
         self.data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def _take(self, size: int, wait: float) -> None:
@@ -106,6 +117,11 @@ def peek(data: bytes) -> Peek:
         raise Failure(Kind.JSON, "The request body is JSON but not an object.") from None
     except (msgspec.DecodeError, ValueError):
         raise Failure(Kind.JSON, "The request body is not valid JSON.") from None
+
+
+def _patience(stall: float, elapsed: float, size: int) -> float:
+    """Seconds that the next bytes may take, when `size` bytes took `elapsed` seconds; 0: any."""
+    return max(0.001, min(stall, stall + size / MIN_RATE - elapsed)) if stall else 0.0
 
 
 def _too_large(limit: int) -> Failure:

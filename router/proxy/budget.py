@@ -1,7 +1,7 @@
 """Memory for request bodies, which are held whole until a retry is no longer possible.
 
-A body asks for its memory before it is read, so a client that must wait is not read from and TCP
-slows it down. First come, first served: a large body is not starved by small ones behind it.
+A body asks for its memory when the first little of it has been read, so a client that must wait is not read
+from and TCP slows it down. First come, first served: a large body is not starved by small ones behind it.
 """
 
 from __future__ import annotations
