@@ -46,6 +46,8 @@ def read_model(folder: Path) -> ModelShape:
         measured=unusual(architecture, text.values),
         quantization=_quantization(whole, text),
         experts=next((count for key in _EXPERT_KEYS if (count := text.values.get(key))), 0),
+        expert_width=text.whole("moe_intermediate_size") or 0,
+        weight_block=_weight_block(whole, text),
         multimodal="vision_config" in whole.values,
     )
 
@@ -102,6 +104,11 @@ def _quantization(whole: Reader, text: Reader) -> str | None:
     found = _quantization_config(whole, text)
     method = found.get("quant_method") or found.get("quant_algo")
     return str(method) if method else None
+
+
+def _weight_block(whole: Reader, text: Reader) -> int:
+    blocks = _quantization_config(whole, text).get("weight_block_size")
+    return blocks[0] if isinstance(blocks, list) and blocks and isinstance(blocks[0], int) else 0
 
 
 def _quantization_config(whole: Reader, text: Reader) -> Mapping[str, Any]:

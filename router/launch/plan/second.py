@@ -33,7 +33,10 @@ def second_fraction(
     least = min(pre.values())
     left = min(pre[index] - growth[index] for index in engine.gpus)
     kv_bytes = left - plan.wishes.reserves.spare - engine.fixed.static - engine.fixed.headroom
-    tokens = None if engine.tokens is None else max(0, kv_bytes) // engine.cell.total // PAGE * PAGE
+    tokens = None
+    if engine.tokens is not None:
+        # Never above the plan: what rounding left over is no reason for a pool of another size each time.
+        tokens = min(engine.tokens, max(0, kv_bytes) // engine.cell.total // PAGE * PAGE)
     need = LEAST_MEASURED_POOL if tokens is None else pages_up(plan.wishes.context) * engine.cell.total
     if kv_bytes < need:
         return Refusal(
@@ -49,7 +52,11 @@ def second_fraction(
             _lines(plan, engine, measured_free, growth),
         )
     budget = kv_bytes if tokens is None else tokens * engine.cell.budget
-    return SecondStart(static_fraction(engine.fixed.static + budget, least), tokens, kv_bytes)
+    return SecondStart(
+        static_fraction(engine.fixed.static + budget, least),
+        tokens,
+        kv_bytes if tokens is None else tokens * engine.cell.total,
+    )
 
 
 def _resident(plan: Plan, engine: EnginePlan) -> EnginePlan | None:

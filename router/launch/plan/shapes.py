@@ -48,7 +48,8 @@ class ModelShape:
         fp8_kv: the checkpoint brings scales for an fp8 KV cache, which dtype `auto` then means.
         max_context: the longest context the model knows, in tokens.
         measured: why KV memory cannot be predicted from the configuration; None if it can.
-        experts: 0 for a dense model.
+        experts, expert_width: how many and how wide (moe_intermediate_size); 0 for a dense model.
+        weight_block: side of a block of quantised weights; 0 where they have no blocks.
         multimodal: it may keep a cache of image features on the GPU.
     """
 
@@ -64,6 +65,8 @@ class ModelShape:
     measured: str | None = None
     quantization: str | None = None
     experts: int = 0
+    expert_width: int = 0
+    weight_block: int = 0
     multimodal: bool = False
 
 

@@ -12,6 +12,7 @@ def warnings(plan: Plan) -> tuple[str, ...]:
     """In the order of their weight."""
     return (
         *_measured(plan),
+        *_blocks(plan),
         *_profile(plan),
         *_lengths(plan),
         *_draft(plan),
@@ -27,6 +28,17 @@ def _measured(plan: Plan) -> Iterator[str]:
             "are unknown until the first engine runs; divide its memory_usage.kvcache by "
             "max_total_num_tokens (both in /server_info), set launch.kv_cell and plan again to pin "
             "--max-total-tokens"
+        )
+
+
+def _blocks(plan: Plan) -> Iterator[str]:
+    model, tp = plan.model, plan.wishes.tp
+    width = model.expert_width // tp
+    if model.experts and model.weight_block and width % model.weight_block:
+        yield (
+            f"moe_intermediate_size {model.expert_width} / tp {tp} = {width} is no multiple of the "
+            f"{model.weight_block} of a block of quantised weights: SGLang refuses to load it, "
+            f"unless experts are divided whole (--ep-size {tp} in launch.engines.*.args) or tp is smaller"
         )
 
 
