@@ -29,7 +29,7 @@ test-parts: $(VENV)/.installed ## everything else in process: units and integrat
 	$(PYTEST) tests/unit tests/integration --ignore=tests/unit/core -m "not slow"
 
 test-cases: $(VENV)/.installed ## fault cases against a router process, on sockets
-	$(PYTEST) tests/cases -m "not slow"
+	$(PYTEST) tests/cases tests/fuzz -m "not slow"
 
 test-slow: $(VENV)/.installed ## what takes too long for every change
 	$(PYTEST) tests -m slow

@@ -1,0 +1,1 @@
+"""Random and half-right input on the data port."""
