@@ -26,6 +26,7 @@ HOP_BY_HOP = frozenset(
 # Written anew for the engine: where it is, how long the body is, what the request is called.
 _REQUEST_OWN = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"x-request-id", b"x-router-path"}
 _RESPONSE_OWN = HOP_BY_HOP | {b"x-request-id", b"x-router-path", b"x-router-reason"}
+_RESPONSE_REFRAMED = _RESPONSE_OWN | {b"content-length"}
 
 # What identifies the client to the router; replaced when the engine has a key of its own.
 CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key"})
@@ -44,7 +45,9 @@ def connection_options(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[byte
 
 def request_headers(received: Headers, engine_key: bytes | None) -> Headers:
     """The client's headers that go to the engine. With `engine_key` the client's own credentials do not."""
-    drop = _REQUEST_OWN | connection_options(received)
+    drop = _REQUEST_OWN
+    if options := connection_options(received):
+        drop |= options
     if engine_key is None:
         return [header for header in received if header[0] not in drop]
     drop |= CREDENTIALS
@@ -58,9 +61,9 @@ def response_headers(received: Headers, *, keep_length: bool) -> Headers:
 
     `keep_length`: the body is passed on as it is and its length is known, so content-length stays true.
     """
-    drop = _RESPONSE_OWN | connection_options(received)
-    if not keep_length:
-        drop |= {b"content-length"}
+    drop = _RESPONSE_OWN if keep_length else _RESPONSE_REFRAMED
+    if options := connection_options(received):
+        drop |= options
     return [header for header in received if header[0] not in drop]
 
 

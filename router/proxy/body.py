@@ -96,6 +96,8 @@ class HeldBody:
 
 
 async def _receive(client: Client, stall: float) -> tuple[bytes, bool]:
+    if client.body_arrived:
+        return await client.receive_body()
     try:
         async with asyncio.timeout(stall or None):
             return await client.receive_body()

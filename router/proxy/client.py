@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from email.utils import formatdate
+from functools import lru_cache
 from typing import Any
 
 from router.core.failure import Failure, Kind, error_body
@@ -16,6 +18,11 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+
+
+@lru_cache(maxsize=1)
+def _http_date(second: int) -> bytes:
+    return formatdate(second, usegmt=True).encode()
 
 
 class Client:
@@ -47,6 +54,11 @@ class Client:
         """Bytes that the client has not taken yet."""
         return self._wire.unsent()
 
+    @property
+    def body_arrived(self) -> bool:
+        """True if `receive_body` need not wait for any of the request's body."""
+        return self._wire.body_arrived()
+
     async def receive_body(self) -> tuple[bytes, bool]:
         """The next piece of the request body, and whether more follows.
 
@@ -59,12 +71,12 @@ class Client:
             raise Failure(Kind.CLIENT_GONE)
         return message.get("body", b""), message.get("more_body", False)
 
-    def watch(self) -> None:
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Once the body has been read: cancel the current task the moment the client leaves.
 
         Waiting for a failed write would notice it late or, before the first token, never.
         """
-        task = asyncio.current_task()
+        task = asyncio.current_task(loop)
         assert task is not None
 
         def on_gone() -> None:
@@ -84,7 +96,7 @@ class Client:
     async def start(self, status: int, headers: Headers) -> None:
         """Send the status line and headers."""
         if header(headers, b"date") is None:
-            headers.append((b"date", formatdate(usegmt=True).encode()))
+            headers.append((b"date", _http_date(int(time.time()))))
         if header(headers, b"server") is None:
             headers.append((b"server", b"spec-router"))
         headers.append((b"x-request-id", self.request_id))

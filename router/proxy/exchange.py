@@ -43,9 +43,10 @@ class Exchange:
         self._client = client
         self._route = route
         self._target = target
-        loop = asyncio.get_running_loop()
-        self._began = loop.time()
-        self._watchdog = Watchdog(loop, self._settings, client, self._began, self._on_flow)
+        # Kept, because asking for the running loop is a system call (getpid) on Python 3.11.
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._watchdog = Watchdog(self._loop, self._settings, client, self._began, self._on_flow)
         self._progress = Progress()
         self._turn: Turn | None = None
         self._decision: Decision | None = None
@@ -120,14 +121,14 @@ class Exchange:
 
     async def _serve(self, body: HeldBody, lease: Lease) -> None:
         services = self._services
-        self._client.watch()
+        self._client.watch(self._loop)
         asked = self._asked_path()
         self._turn = Turn(services.door, services.pair, lease, asked)
         try:
             decision = await self._turn.take(self._settings.queue_timeout)
         finally:
             self._unreported = self._turn.decision
-            self._queued_for = asyncio.get_running_loop().time() - self._began
+            self._queued_for = self._loop.time() - self._began
         await self._attempts(decision, body, lease)
 
     async def _attempts(self, decision: Decision, body: HeldBody, lease: Lease) -> None:
@@ -242,7 +243,7 @@ class Exchange:
             status=self._client.status,
             queued_for=self._queued_for,
             first_byte=first - self._began if first is not None else None,
-            duration=asyncio.get_running_loop().time() - self._began,
+            duration=self._loop.time() - self._began,
             stream_time=last - first if first is not None and last is not None else 0.0,
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,

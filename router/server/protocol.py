@@ -46,6 +46,9 @@ class HeadLimits:
 class Wire(Protocol):
     """What a request may do to its own connection, beyond ASGI, while it is being answered."""
 
+    def body_arrived(self) -> bool:
+        """True if all of the request's body is in."""
+
     def watch(self, on_gone: Callable[[], None]) -> None:
         """Call `on_gone` once, the moment the client leaves; at once if it has left."""
 
@@ -84,6 +87,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head = head
         self._head_size = 0
         self._in_head = True
+        self._head_begun = False
         self._head_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
         self._muted = False
@@ -126,6 +130,8 @@ class GuardedProtocol(HttpToolsProtocol):
         else:
             if self._in_head and self._head_size > self._head.size:
                 self._refuse("The request head is too large.")
+            elif self._head_begun and self._head_timer is None:
+                self._arm_head_timer()
 
     def _feed(self, data: bytes) -> None:
         """Feed the parser. Offers to upgrade are ignored (RFC 9110 §7.8); Java's client makes one every time.
@@ -151,9 +157,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._muted:
             return
         super().on_message_begin()
-        self._in_head = True
-        if self._head_timer is None:
-            self._arm_head_timer()
+        self._in_head = self._head_begun = True
         self.scope["extensions"] = {WIRE: self}  # type: ignore[dict-item]
 
     def on_url(self, url: bytes) -> None:
@@ -171,7 +175,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._muted:
             self._muted = False
             return
-        self._in_head = False
+        self._in_head = self._head_begun = False
         self._head_size = 0
         self._disarm_head_timer()
         check_head(self.url, self.headers, self.parser.get_http_version(), self._head.size)
@@ -233,6 +237,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     # ---- the wire of a request
+
+    def body_arrived(self) -> bool:
+        """See `Wire`."""
+        return self._running is not None and not self._running.more_body
 
     def watch(self, on_gone: Callable[[], None]) -> None:
         """See `Wire`."""

@@ -19,7 +19,7 @@ IDLE_EXPIRY = 4.0
 
 
 class Pool:
-    """Connections to one engine.
+    """Connections to one engine. Make it inside a running event loop.
 
     Args:
         host, port: where the engine listens; a name is resolved for every new connection.
@@ -33,6 +33,8 @@ class Pool:
         self.host = host
         self.port = port
         self.connect_timeout = connect_timeout
+        # Kept, because asking for the running loop is a system call (getpid) on Python 3.11.
+        self._loop = asyncio.get_running_loop()
         self._idle_expiry = idle_expiry
         self._idle: deque[Connection] = deque()
         self._in_use: set[Connection] = set()
@@ -67,11 +69,10 @@ class Pool:
         if self._closed or not connection.reusable:
             connection.close()
             return
-        loop = asyncio.get_running_loop()
-        connection.rest(loop.time())
+        connection.rest(self._loop.time())
         self._idle.append(connection)
         if self._sweeper is None:
-            self._sweeper = loop.call_later(self._idle_expiry, self._sweep)
+            self._sweeper = self._loop.call_later(self._idle_expiry, self._sweep)
 
     def close(self) -> None:
         """Close everything; connections in use too."""
@@ -84,7 +85,7 @@ class Pool:
         self._idle.clear()
 
     def _take_idle(self) -> Connection | None:
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         while self._idle:
             connection = self._idle.pop()
             if connection.is_closed:
@@ -95,7 +96,7 @@ class Pool:
         return None
 
     async def _connect(self) -> Connection:
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         try:
             async with asyncio.timeout(self.connect_timeout or None):
                 _, connection = await loop.create_connection(lambda: Connection(loop), self.host, self.port)
@@ -108,7 +109,7 @@ class Pool:
     def _sweep(self) -> None:
         """Close what has been idle too long; the oldest are on the left."""
         self._sweeper = None
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         while self._idle and (
             self._idle[0].is_closed or loop.time() - self._idle[0].idle_since >= self._idle_expiry
         ):
