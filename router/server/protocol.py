@@ -203,6 +203,9 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
+        if cycle.scope["http_version"] == "1.0":  # knows no chunks (RFC 9112 §6.1)
+            cycle.chunked_encoding = False
+            cycle.expected_content_length = _UntilClose()
         super()._start_asgi_task(cycle, app)
 
     # ---- limits
@@ -287,6 +290,16 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
 
+class _UntilClose(int):
+    """uvicorn's count of the bytes that are still to come, for a body that ends with its connection."""
+
+    def __lt__(self, other: object) -> bool:
+        return False  # no body is too long
+
+    def __sub__(self, other: object) -> _UntilClose:
+        return self
+
+
 class HeadError(ValueError):
     """A request head with more than one meaning."""
 
@@ -295,9 +308,11 @@ def check_head(url: bytes, headers: list[tuple[bytes, bytes]], version: str, lim
     """Refuse heads that two parties could read in two ways; the parser itself refuses the rest.
 
     Raises:
-        HeadError: too large, no single host, more than one length, a length beside a transfer coding,
-            a transfer coding other than chunked.
+        HeadError: another version, too large, no single host, more than one length, a length beside a
+            transfer coding, a transfer coding other than chunked.
     """
+    if version not in ("1.1", "1.0"):
+        raise HeadError("no version that this side speaks")
     size = len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
     if size > limit:
         raise HeadError("head too large")
