@@ -336,7 +336,7 @@ async def test_a_repaired_engine_takes_second_tries(
 async def test_ready_again_without_traffic(
     router_factory: RouterFactory, a: FakeEngine, b: FakeEngine
 ) -> None:
-    """Kin of B-14: both breakers opened, then nobody asks, as a balancer does that looks at readiness first."""
+    """Kin of B-14: both breakers opened, then nobody asks: a balancer looks at readiness first."""
     router = await router_factory()
     failing(a)
     failing(b)
