@@ -51,6 +51,15 @@ def _card(text: str) -> tuple[str, int]:
 
 def gpus_of_driver() -> tuple[GpuMemory, ...]:
     """What NVML says. Raises LaunchFileError where there is no driver or no nvidia-ml-py."""
+    nvml = open_nvml()
+    try:
+        return read_gpus(nvml)
+    finally:
+        nvml.nvmlShutdown()
+
+
+def open_nvml() -> Any:
+    """The module, initialised; the caller shuts it down. Raises LaunchFileError."""
     try:
         nvml = import_module("pynvml")
     except ImportError:
@@ -62,10 +71,15 @@ def gpus_of_driver() -> tuple[GpuMemory, ...]:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
         raise LaunchFileError(f"gpus: the driver does not answer: {error}; allowed: {GPU_FORMS}") from None
+    return nvml
+
+
+def read_gpus(nvml: Any) -> tuple[GpuMemory, ...]:
+    """All GPUs now. Raises LaunchFileError if the driver fails."""
     try:
         return tuple(_gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount()))
-    finally:
-        nvml.nvmlShutdown()
+    except nvml.NVMLError as error:
+        raise LaunchFileError(f"gpus: the driver does not answer: {error}; allowed: {GPU_FORMS}") from None
 
 
 def _gpu(nvml: Any, index: int) -> GpuMemory:

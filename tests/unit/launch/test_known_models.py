@@ -4,8 +4,8 @@ An RTX PRO 6000 has 97887 M. Of it 1024 M stay spare and each engine's context t
 steps of 2048 tokens activations are 2048 x 1.5 = 3072 M. Graphs are (2 M x requests + 1536 M), twice that
 where there is speculation. Headroom on such a card is at least 6144 M for the baseline (128 requests: 1792 +
 3072 M and tables are less) and 8192 M for the speculative engine (32 requests: 3200 + 3072 M and tables are
-less). So both engines leave 97887 - 1024 - 2 x 1536 - 6144 - 8192 = 79455 M = 83,314,606,080 B for weights and
-pools.
+less). So both engines leave 97887 - 1024 - 2 x 1536 - 6144 - 8192 = 79455 M = 83,314,606,080 B for weights
+and pools.
 Pools are divided 32 : 128 and are multiples of 256 tokens.
 """
 
