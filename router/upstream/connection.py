@@ -289,6 +289,8 @@ class Connection(asyncio.Protocol):
         if sum(len(name) + len(value) + 4 for name, value in self.headers) > MAX_HEAD:
             raise ValueError("response head too large")
         self.status = self._parser.get_status_code()
+        if not 100 <= self.status <= 599:
+            raise ValueError("no status code of RFC 9110 §15")
         if 100 <= self.status < 200:
             self.headers = []
             return
