@@ -103,7 +103,7 @@ class Attempt:
         # A coded stream shows no events: it is passed on from its first byte.
         readable = streamed and header(connection.headers, b"content-encoding") in (None, b"identity")
         data = await (self._first_event(connection) if readable else self._read(connection))
-        await self._commit(connection, streamed)
+        self._commit(connection, streamed)
         await self._relay(connection, data, streamed)
         return self._verdict(connection, kind)
 
@@ -145,7 +145,7 @@ class Attempt:
                 self.progress.first_byte_at = self.watchdog.since
         return data
 
-    async def _commit(self, connection: Connection, streamed: bool) -> None:
+    def _commit(self, connection: Connection, streamed: bool) -> None:
         # A stream is framed anew even if its length is known, so that an error event has room to follow.
         keep_length = not streamed and header(connection.headers, b"content-length") is not None
         headers = response_headers(connection.headers, keep_length=keep_length)
@@ -157,7 +157,7 @@ class Attempt:
                 headers.append((b"x-accel-buffering", b"no"))
         self.client.streaming = streamed
         self.body.release()
-        await self.client.start(connection.status, headers + route_headers(self.decision))
+        self.client.start(connection.status, headers + route_headers(self.decision))
 
     async def _relay(self, connection: Connection, data: bytes, streamed: bool) -> None:
         scanner = self.progress.scanner = Scanner(streamed=streamed)

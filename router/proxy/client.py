@@ -12,7 +12,7 @@ from typing import Any
 
 from router.core.failure import Failure, Kind, error_body
 from router.core.headers import Headers, header
-from router.server.protocol import WIRE, Wire
+from router.server.wire import WIRE, Wire
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -29,11 +29,11 @@ class Client:
     """One request as seen from the client.
 
     Args:
-        scope, receive, send: the ASGI triple.
+        scope, receive: from ASGI; the answer is written to the connection's wire.
         request_id: goes out as `x-request-id`.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> None:
+    def __init__(self, scope: Scope, receive: Receive, request_id: bytes) -> None:
         self.headers: Headers = scope["headers"]
         self.request_id = request_id
         self.status: int | None = None
@@ -41,7 +41,6 @@ class Client:
         self.finished = False
         self.gone: Kind | None = None
         self._receive = receive
-        self._send = send
         self._wire: Wire = scope["extensions"][WIRE]
 
     @property
@@ -93,15 +92,15 @@ class Client:
         """Note why the client counts as gone; the first reason stays."""
         self.gone = self.gone or kind
 
-    async def start(self, status: int, headers: Headers) -> None:
-        """Send the status line and headers."""
+    def start(self, status: int, headers: Headers) -> None:
+        """Set the status line and headers; they leave with the first bytes of the body."""
         if header(headers, b"date") is None:
             headers.append((b"date", _http_date(int(time.time()))))
         if header(headers, b"server") is None:
             headers.append((b"server", b"spec-router"))
         headers.append((b"x-request-id", self.request_id))
         self.status = status
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        self._wire.start(status, headers)
 
     def write(self, data: bytes) -> bool:
         """Send body bytes; False if the client is behind: wait for `drained` before the next."""
@@ -114,13 +113,14 @@ class Client:
     async def finish(self, data: bytes = b"") -> None:
         """Send the last body bytes and complete the response."""
         self.finished = True
-        await self._send({"type": "http.response.body", "body": data, "more_body": False})
+        await self._wire.drained()
+        self._wire.finish(data)
 
     async def send_json(self, status: int, body: object, headers: Headers | None = None) -> None:
         """A whole response of our own."""
         data = json.dumps(body).encode()
         own = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
-        await self.start(status, own + (headers or []))
+        self.start(status, own + (headers or []))
         await self.finish(data)
 
     async def send_failure(self, failure: Failure, headers: Headers) -> None:

@@ -34,7 +34,7 @@ class DataPort:
         services = self._services
         headers: Headers = scope["headers"]
         request_id = sane_request_id(header(headers, b"x-request-id")) or services.new_id()
-        client = Client(scope, receive, send, request_id)
+        client = Client(scope, receive, request_id)
         try:
             route = self._find(scope)
             if route.handling is Handling.PROXY:

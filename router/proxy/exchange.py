@@ -176,7 +176,7 @@ class Exchange:
         if held is not None and decision is not None:
             headers = response_headers(held.headers, keep_length=False)
             headers.append((b"content-length", str(len(held.body)).encode()))
-            await self._client.start(held.status, headers + route_headers(decision))
+            self._client.start(held.status, headers + route_headers(decision))
             await self._client.finish(held.body)
 
     def _abort(self) -> None:

@@ -43,7 +43,7 @@ async def _ask(link: EngineLink, path: Path, client: Client, target: bytes) -> b
     headers = response_headers(answer.headers, keep_length=False)
     headers.append((b"content-length", str(len(answer.body)).encode()))
     headers.append((b"x-router-path", path.value.encode()))
-    await client.start(answer.status, headers)
+    client.start(answer.status, headers)
     await client.finish(answer.body)
     return True
 

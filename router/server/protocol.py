@@ -1,9 +1,8 @@
-"""uvicorn's HTTP protocol with limits on what a client may send, and a way to break an answer off.
+"""uvicorn's HTTP protocol with limits on what a client may send.
 
 What uvicorn lacks and strangers exploit: a limit on the size of a request head, a limit on the time
 it may take, one meaning for every message (RFC 9112 §6.3, §11.2), and a disconnect that reaches
-every request of a pipelined connection. What a relay needs and ASGI lacks: ending a response so that
-the client can tell it was cut, being told at once that the client left, and writing without a task's help.
+every request of a pipelined connection. How requests are answered: `server.wire`.
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import httptools
 from uvicorn.config import Config
@@ -21,16 +19,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from router.core.failure import error_body
-
-# Key of `scope["extensions"]` under which a request finds its `Wire`.
-WIRE = "spec_router.wire"
+from router.server.wire import WIRE, Wire
 
 MAX_HEAD = 64 * 1024
 # How long the rest of a refused body is read and dropped, so that the client can read the refusal. Closing at
 # once would make the kernel answer the bytes still under way with a reset, and the refusal would be lost.
 LINGER = 5.0
-# How long a cut answer may take to leave the send buffer before the connection is reset.
-FLUSH_LIMIT = 2.0
 
 _log = logging.getLogger("router.server")
 
@@ -43,36 +37,8 @@ class HeadLimits:
     size: int = MAX_HEAD
 
 
-class Wire(Protocol):
-    """What a request may do to its own connection, beyond ASGI, while it is being answered."""
-
-    def body_arrived(self) -> bool:
-        """True if all of the request's body is in."""
-
-    def watch(self, on_gone: Callable[[], None]) -> None:
-        """Call `on_gone` once, the moment the client leaves; at once if it has left."""
-
-    def unwatch(self) -> None:
-        """Do not call it any more."""
-
-    def write(self, data: bytes) -> bool:
-        """Send body bytes of a response that has been started; False: wait for `drained` before the next."""
-
-    async def drained(self) -> None:
-        """Return when there is room for more."""
-
-    def unsent(self) -> int:
-        """Bytes written but not yet taken by the client's side of the connection."""
-
-    def break_off(self) -> None:
-        """End the connection after what has been written, without completing the response."""
-
-    def reset(self) -> None:
-        """End it now, dropping what has not been sent."""
-
-
 class GuardedProtocol(HttpToolsProtocol):
-    """One client connection, and the `Wire` of the request that is being answered on it."""
+    """One client connection."""
 
     def __init__(
         self,
@@ -91,32 +57,31 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
         self._muted = False
-        self._running: RequestResponseCycle | None = None
-        self._on_gone: Callable[[], None] | None = None
+        self._wire: Wire
 
     # ---- connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the clock for the first head."""
         super().connection_made(cast("asyncio.Transport", transport))
+        self._wire = Wire(self.transport, self.flow, self.loop)
         self._arm_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every request of the connection, the one that runs and those that wait behind it."""
         self._disarm_head_timer()
         self._end_linger()
-        for cycle in (self._running, *(waiting for waiting, _ in self.pipeline)):
-            if cycle is not None and not cycle.response_complete:
-                self._part(cycle)
+        for waiting, _ in self.pipeline:
+            waiting.disconnected = True
+            waiting.message_event.set()
+        if self._running is not None and not self._running.response_complete:
+            self._wire.part()
         super().connection_lost(exc)
 
-    def _part(self, cycle: RequestResponseCycle) -> None:
-        """The cycle's client is gone, or shall count as gone."""
-        cycle.disconnected = True
-        cycle.message_event.set()
-        if cycle is self._running and self._on_gone is not None:
-            on_gone, self._on_gone = self._on_gone, None
-            on_gone()
+    @property
+    def _running(self) -> RequestResponseCycle | None:
+        """The request that is being answered, or was last."""
+        return self._wire.cycle
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, within the limits."""
@@ -158,7 +123,7 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         super().on_message_begin()
         self._in_head = self._head_begun = True
-        self.scope["extensions"] = {WIRE: self}  # type: ignore[dict-item]
+        self.scope["extensions"] = {WIRE: self._wire}  # type: ignore[dict-item]
 
     def on_url(self, url: bytes) -> None:
         """A piece of the request target."""
@@ -202,7 +167,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._linger_timer = self.loop.call_later(LINGER, self.transport.close)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._running = cycle
+        self._wire.cycle = cycle
         if cycle.scope["http_version"] == "1.0":  # knows no chunks (RFC 9112 §6.1)
             cycle.chunked_encoding = False
             cycle.expected_content_length = _UntilClose()
@@ -236,58 +201,8 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._running is None or self._running.response_complete or not self._running.response_started:
             self.transport.write(_refusal(status, message))
             if self._running is not None and not self._running.response_complete:
-                self._part(self._running)
+                self._wire.part()
         self.transport.close()
-
-    # ---- the wire of a request
-
-    def body_arrived(self) -> bool:
-        """See `Wire`."""
-        return self._running is not None and not self._running.more_body
-
-    def watch(self, on_gone: Callable[[], None]) -> None:
-        """See `Wire`."""
-        self._on_gone = on_gone
-        self.flow.resume_reading()  # a departure is only seen by reading
-        if self._running is not None and self._running.disconnected:
-            self._part(self._running)
-
-    def unwatch(self) -> None:
-        """See `Wire`."""
-        self._on_gone = None
-
-    def write(self, data: bytes) -> bool:
-        """See `Wire`. What uvicorn's `send` does for body bytes, but at once."""
-        cycle = self._running
-        if cycle is None or cycle.disconnected or not data:
-            return True
-        if cycle.chunked_encoding:
-            data = b"%x\r\n%b\r\n" % (len(data), data)
-        else:
-            cycle.expected_content_length -= len(data)
-        self.transport.write(data)
-        return not self.flow.write_paused
-
-    async def drained(self) -> None:
-        """See `Wire`."""
-        if self.flow.write_paused:
-            await self.flow.drain()
-
-    def unsent(self) -> int:
-        """See `Wire`."""
-        return self.transport.get_write_buffer_size()
-
-    def break_off(self) -> None:
-        """See `Wire`."""
-        if self._running is not None:
-            self._part(self._running)
-        if not self.transport.is_closing():
-            self.transport.close()
-            self.loop.call_later(FLUSH_LIMIT, self.transport.abort)
-
-    def reset(self) -> None:
-        """See `Wire`."""
-        self.transport.abort()
 
 
 class _UntilClose(int):
