@@ -67,7 +67,8 @@ class Cell:
 
     Attributes:
         budget: what SGLang divides the pool by: the target's layers and, for EAGLE, its guess of the draft's.
-        excess: what the draft's own pool takes beyond that guess, out of the headroom.
+        excess: what the draft's own pool takes beyond that guess, out of the headroom. Where it takes less,
+            nothing is counted on: the pool is still divided by the guess.
     """
 
     budget: int

@@ -97,7 +97,8 @@ def test_kimi_is_refused_with_the_sum_and_what_would_fit(folders: dict[str, str]
 def test_a_flag_that_the_release_does_not_know_is_refused(tmp_path: Path, folders: dict[str, str]) -> None:
     launch = (
         f"launch: {{model: '{folders['llama']}', draft: '{folders['eagle']}', tp: 8, gpus: 8x96GiB, "
-        f"engines: {{baseline: {{args: [--gated-launch-port, 9]}}}}, sglang: {{python: '{folders['python']}'}}}}\n"
+        "engines: {baseline: {args: [--gated-launch-port, 9]}}, "
+        f"sglang: {{python: '{folders['python']}'}}}}\n"
     )
     file = config(tmp_path, launch)
     assert run("-c", file, "--check-flags").exit_code == 0

@@ -5,7 +5,7 @@ The engine is `tests.support.fake_engine_memory`: SGLang's order of allocations 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -32,7 +32,8 @@ from tests.support.fake_engine_memory import EngineFailed, Flags, Kv, Started, U
 from tests.unit.launch.planned import PROFILES
 
 GIB = 1 << 30
-MANY = settings(max_examples=300, deadline=None)
+LARGE = 96 * GIB
+MANY = settings(max_examples=200, deadline=None)
 CHAIN, NGRAM, GENERIC = (
     PROFILES.speculation("eagle3-chain"),
     PROFILES.speculation("ngram"),
@@ -216,7 +217,30 @@ def test_a_refused_plan_fails_when_it_is_forced(case: Case) -> None:
         for engine in refusal.attempt.engines:
             pre = min(free[index] for index in engine.gpus) - engine.fixed.context
             fraction = static_fraction(engine.fixed.static + engine.budget, pre)
-            _run(free, engine, _flags(case, fraction, engine.tokens), _kv(case, engine), _use(engine, ALL))
+            kv = _kv(case, engine)
+            # A draft that is smaller than SGLang's guess leaves memory that no plan counts on.
+            kv = replace(kv, draft=max(kv.draft, kv.cell - kv.target))
+            _run(free, engine, _flags(case, fraction, engine.tokens), kv, _use(engine, ALL))
     except EngineFailed:
         return
     assert min(free.values()) < case.wishes.reserves.spare
+
+
+@MANY
+@given(case=cases())
+def test_a_plan_is_refused_by_a_byte_and_not_by_more(case: Case) -> None:
+    """Both engines with the smallest pools that do, and the spare memory are enough; a byte less is not."""
+    shared = replace(case.wishes, placement=Placement.SHARED, kv_share=None)
+    asked = replace(case, wishes=shared, gpus=case.gpus[: shared.tp])
+
+    def with_free(free: int) -> Plan | Refusal:
+        return replace(asked, gpus=tuple(replace(gpu, total=LARGE, free=free) for gpu in asked.gpus)).plan()
+
+    nothing = with_free(GIB)
+    assert isinstance(nothing, Refusal)
+    assert nothing.attempt is not None
+    need = sum(engine.total for engine in nothing.attempt.engines) + shared.reserves.spare
+    assert isinstance(with_free(need), Plan)
+    short = with_free(need - 1)
+    assert isinstance(short, Refusal)
+    assert short.kind is Kind.MEMORY
