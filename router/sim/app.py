@@ -78,7 +78,9 @@ def _completion_format(backend: Backend, call: Call, created: int) -> Format:
 
 
 def _generate_format(backend: Backend, call: Call, created: int) -> Format:
-    return GenerateFormat(backend.driver.wall, backend.engine.speed.draft_steps, backend.driver.time_scale)
+    return GenerateFormat(
+        call, backend.driver.wall, backend.engine.speed.draft_steps, backend.driver.time_scale
+    )
 
 
 def _messages_format(backend: Backend, call: Call, created: int) -> Format:
@@ -125,7 +127,7 @@ class _Control:
         if self._backend.draining:
             return Response(status_code=503)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._backend.params.health_seconds):
+            async with asyncio.timeout(None if self._backend.hung else self._backend.params.health_seconds):
                 await self._backend.closing.wait()
         return Response(status_code=503 if self._backend.draining else 200)
 
@@ -161,7 +163,9 @@ class _Control:
         return Response(metrics.render(self._backend), headers={"content-type": media_type})
 
     async def embeddings(self, request: Request) -> Response:
-        await _document(request)
+        body = await _document(request)
+        if "input" not in body:
+            raise errors.missing(request.url.path, "input", body)
         raise errors.bad_request(
             "This model does not appear to be an embedding model by default. "
             "Please add `--is-embedding` when launching the server or try another model."
@@ -220,4 +224,4 @@ async def _detail(request: Request, error: Exception) -> Response:
 
 async def _wire_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, errors.WireError)
-    return Response(error.body, error.status, media_type="application/json")
+    return Response(error.body, error.status, headers={"content-type": error.media_type})

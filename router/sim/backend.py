@@ -10,6 +10,7 @@ from random import Random
 from router.core.words import Path
 from router.sim.calls import Call, Prompt
 from router.sim.choice import Choice
+from router.sim.deadlines import Deadlines
 from router.sim.driver import Driver
 from router.sim.engine import QueueFull, SimEngine
 from router.sim.errors import EngineError, LengthError, bad_request
@@ -25,7 +26,8 @@ class Backend:
     """The engine of one path behind its HTTP surface.
 
     `draining` is what SIGTERM does to SGLang: the health routes say 503, running and new requests go on.
-    `closing` is set when the server stops, so that nobody sleeps on.
+    `closing` is set when the server stops, so that nobody sleeps on. `hung`: the scheduler is dead and says
+    nothing more, though HTTP goes on.
     """
 
     def __init__(self, path: Path, params: SimParams, driver: Driver) -> None:
@@ -33,6 +35,7 @@ class Backend:
         self.params = params
         self.driver = driver
         self.draining = False
+        self.hung = False
         self.closing = asyncio.Event()
         self.http_requests: Counter[tuple[str, str]] = Counter()
         self.http_responses: Counter[tuple[str, str, int]] = Counter()
@@ -43,7 +46,8 @@ class Backend:
         self.totals: dict[bool, Counter[str]] = {False: Counter(), True: Counter()}
         self._ids = Random(f"{params.seed}/{path.value}/ids")
         self._ordinal = 0
-        self._live: dict[str, SimRequest] = {}
+        self._live: dict[str, Choice] = {}
+        self._deadlines = Deadlines(driver, params.waiting_timeout, params.running_timeout, self._give_up)
 
     @property
     def engine(self) -> SimEngine:
@@ -63,6 +67,7 @@ class Backend:
         max_tokens = self._checked_max_tokens(call)
         self.check_rid(call)
         self._check_pool(call)
+        self._check_grammar(call)
         choices: list[Choice] = []
         for prompt in call.prompts:
             for _ in range(call.n):
@@ -83,14 +88,25 @@ class Backend:
 
     def abort(self, prefix: str | None) -> None:
         """End every live request whose id begins with `prefix`; None: all."""
-        for rid, request in list(self._live.items()):
+        for rid, choice in list(self._live.items()):
             if prefix is None or rid.startswith(prefix):
-                self.driver.abort(self.path, request)
+                self.driver.abort(self.path, choice.request)
 
     def check_rid(self, call: Call) -> None:
         """Raises WireError for an id that is in flight."""
         if call.rid is not None and call.rid in self._live:
             raise bad_request(f"Duplicate request ID detected: {call.rid}")
+
+    def _give_up(self, request: SimRequest, message: str) -> None:
+        choice = self._live[request.rid]
+        begun = request.generated > 0
+        counts = {"prompt": request.prompt_tokens, "completion": request.generated} if begun else {}
+        choice.failure = EngineError(message, 503, **counts)
+        self.driver.abort(self.path, request)
+
+    def _check_grammar(self, call: Call) -> None:
+        if call.problem is not None:
+            raise EngineError(call.problem, 400, prompt=call.prompts[0].tokens, completion=1)
 
     def _check_pool(self, call: Call) -> None:
         limit = self.params.kv_tokens - 6
@@ -100,6 +116,8 @@ class Backend:
                 f"Input length ({longest} tokens) exceeds the maximum allowed length ({limit} tokens). "
                 "Use a shorter input or enable --allow-auto-truncate.",
                 400,
+                prompt=1,
+                completion=1,
             )
 
     def _checked_max_tokens(self, call: Call) -> int:
@@ -146,11 +164,14 @@ class Backend:
         def sink(delivery: Delivery) -> None:
             if delivery.finish is not None:
                 self._live.pop(choice.rid, None)
+                self._deadlines.forget(choice.request)
                 self._observe(delivery.request, streaming)
-            listener(choice, delivery)
+            if not self.hung:
+                listener(choice, delivery)
 
         self.driver.submit(self.path, choice.request, sink)
-        self._live[choice.rid] = choice.request
+        self._live[choice.rid] = choice
+        self._deadlines.watch(choice.request)
 
     def _observe(self, request: SimRequest, streaming: bool) -> None:
         scale = self.driver.time_scale

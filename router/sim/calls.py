@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from router.sim import errors
+from router.sim.grammar import grammar_problem
 from router.sim.prefix import block_hashes
 from router.sim.text import detokenize, text_key, tokenize
 
 _CHAT_TEMPLATE_TOKENS = 25
 _ROLES = ("system", "user", "assistant", "tool", "function", "developer", "latest_reminder", "root")
 Json = dict[str, Any]
+Refusal = Callable[[str], errors.WireError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,11 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to generate: `prompts` x `n` choices. `max_tokens` None: the server's default."""
+    """One request to generate: `prompts` x `n` choices. `max_tokens` None: the server's default.
+
+    `logprobs`: how many alternatives to name beside each token's own log-probability; None: say nothing.
+    `problem`: why the scheduler will refuse its grammar, if it will.
+    """
 
     model: str
     prompts: tuple[Prompt, ...]
@@ -44,6 +50,8 @@ class Call:
     rid: str | None = None
     temperature: float = 1.0
     seed: int | None = None
+    logprobs: int | None = None
+    problem: str | None = None
 
 
 def decode(route: str, content_type: str, body: bytes) -> Json:
@@ -55,6 +63,8 @@ def decode(route: str, content_type: str, body: bytes) -> Json:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise errors.undecodable(route, body) from error
     if not isinstance(document, dict):
+        if route == "/v1/chat/completions":
+            raise errors.crashed()
         detail: Json = {
             "type": "model_attributes_type",
             "loc": ("body",),
@@ -77,10 +87,11 @@ def chat(body: Json) -> Call:
     if not messages:
         raise errors.bad_request("Messages cannot be empty.")
     pieces = ["<|template|>"] * _CHAT_TEMPLATE_TOKENS
-    if body.get("tools"):
-        pieces += tokenize(json.dumps(body["tools"]))
+    pieces += _tool_pieces(route, body)
     for message in messages:
         pieces += _message_pieces(route, message)
+    if body.get("logprobs"):
+        common["logprobs"] = _whole(route, body, "top_logprobs", 0)
     return Call(prompts=(_prompt(pieces),), **common)
 
 
@@ -90,6 +101,9 @@ def completion(body: Json) -> Call:
     if "prompt" not in body:
         raise errors.missing(route, "prompt", body)
     common = _common(route, body)
+    if body["prompt"] in ("", []):
+        raise errors.bad_request("Prompt cannot be empty")
+    common["logprobs"] = _whole(route, body, "logprobs", None)
     return Call(prompts=_prompts(route, "prompt", body["prompt"]), **common)
 
 
@@ -97,19 +111,20 @@ def generate(body: Json) -> Call:
     """A body of the native /generate. Raises WireError."""
     source = body.get("text", body.get("input_ids"))
     if source is None:
-        message = "Either text, input_ids or input_embeds should be provided."
-        raise errors.WireError(400, errors.native(message, 400))
+        raise errors.native_request("Either text, input_ids or input_embeds should be provided.")
     sampling = body.get("sampling_params") or {}
     if not isinstance(sampling, dict):
         raise _mistyped(
             "/generate", "sampling_params", sampling, "dict_type", "Input should be a valid dictionary"
         )
-    fields = {
-        key: sampling[key] for key in ("temperature", "top_p", "n", "stop", "ignore_eos") if key in sampling
-    }
+    names = ("temperature", "top_p", "n", "stop", "ignore_eos", "regex", "ebnf")
+    fields = {key: sampling[key] for key in names if key in sampling}
     fields["max_tokens"] = sampling.get("max_new_tokens", 128)
     fields |= {key: body[key] for key in ("stream", "rid", "model") if key in body}
-    return Call(prompts=_prompts("/generate", "text", source), **_common("/generate", fields))
+    common = _common("/generate", fields, errors.native_request)
+    if body.get("return_logprob"):
+        common["logprobs"] = _whole("/generate", body, "top_logprobs_num", 0)
+    return Call(prompts=_prompts("/generate", "text", source), **common)
 
 
 def messages(body: Json) -> Call:
@@ -118,26 +133,26 @@ def messages(body: Json) -> Call:
     if isinstance(turns, list) and body.get("system"):
         turns = [{"role": "system", "content": body["system"]}, *turns]
     renamed = {
-        key: body[key]
-        for key in ("model", "max_tokens", "temperature", "top_p", "stream", "rid")
-        if key in body
+        key: body[key] for key in ("model", "max_tokens", "temperature", "top_p", "stream") if key in body
     }
     return chat(renamed | {"messages": turns, "stop": body.get("stop_sequences")})
 
 
-def _common(route: str, body: Json) -> Json:
+def _common(route: str, body: Json, refuse: Refusal = errors.bad_request) -> Json:
     temperature = _number(route, body, "temperature", 1.0)
     if temperature < 0 or not math.isfinite(temperature):
-        raise errors.bad_request(f"temperature must be a non-negative finite number, got {temperature}.")
+        raise refuse(f"temperature must be a non-negative finite number, got {temperature}.")
     top_p = _number(route, body, "top_p", 1.0)
     if not 0 < top_p <= 1:
-        raise errors.bad_request(f"top_p must be in (0, 1], got {top_p}.")
+        raise refuse(f"top_p must be in (0, 1], got {top_p}.")
     max_tokens = _whole(route, body, "max_completion_tokens", _whole(route, body, "max_tokens", None))
     if max_tokens is not None and max_tokens < 0:
-        raise errors.bad_request(f"max_new_tokens must be at least 0, got {max_tokens}.")
-    n = _whole(route, body, "n", 1) or 0
-    if n < 1:
+        raise refuse(f"max_new_tokens must be at least 0, got {max_tokens}.")
+    n = _whole(route, body, "n", 1)
+    if not n:
         raise errors.bad_request("range() arg 3 must not be zero", "BadRequest")
+    if "stream" in body and body["stream"] is None:
+        raise _mistyped(route, "stream", None, "bool_type", "Input should be a valid boolean")
     options = body.get("stream_options") or {}
     if not isinstance(options, dict):
         text = "Input should be a valid dictionary or object to extract fields from"
@@ -146,19 +161,38 @@ def _common(route: str, body: Json) -> Json:
     if not isinstance(stop, (str, list, tuple)):
         raise _mistyped(route, "stop", stop, "string_type", "Input should be a valid string")
     rid = body.get("rid")
+    if isinstance(rid, list) and all(isinstance(item, str) for item in rid):
+        raise errors.crashed() if route == "/generate" else errors.internal("unhashable type: 'list'")
+    if rid is not None and not isinstance(rid, str):
+        raise _mistyped(route, "rid", rid, "string_type", "Input should be a valid string")
     return {
         "model": str(body.get("model") or "default"),
         "max_tokens": max_tokens,
-        "n": n,
+        "n": max(1, n),
         "stream": bool(body.get("stream")),
         "include_usage": bool(options.get("include_usage")),
         "continuous_usage": bool(options.get("continuous_usage_stats")),
         "ignore_eos": bool(body.get("ignore_eos")),
         "stop": (stop,) if isinstance(stop, str) else tuple(map(str, stop)),
-        "rid": rid if isinstance(rid, str) else None,
+        "rid": rid,
         "temperature": temperature,
         "seed": _whole(route, body, "seed", None),
+        "problem": grammar_problem(body),
     }
+
+
+def _tool_pieces(route: str, body: Json) -> list[str]:
+    tools = body.get("tools") or []
+    if not isinstance(tools, list):
+        raise _mistyped(route, "tools", tools, "list_type", "Input should be a valid list")
+    for place, tool in enumerate(tools):
+        if not isinstance(tool, dict) or not isinstance(tool.get("function"), dict):
+            where = ("body", "tools", place, "function")
+            detail = {"type": "missing", "loc": where, "msg": "Field required", "input": tool}
+            raise errors.invalid(route, detail)
+    if not tools and body.get("tool_choice") == "required":
+        raise errors.bad_request("Tools cannot be empty if tool choice is set to required.")
+    return tokenize(json.dumps(tools)) if tools else []
 
 
 def _message_pieces(route: str, message: object) -> list[str]:

@@ -6,13 +6,17 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from router.sim.calls import Prompt
+from router.sim.errors import EngineError
 from router.sim.request import Delivery, Finish, SimRequest
 from router.sim.text import Script
 
 
 @dataclass(slots=True)
 class Choice:
-    """One of the answers to a call: its id on the wire, its script and how much of it is out."""
+    """One of the answers to a call: its id on the wire, its script and how much of it is out.
+
+    `failure`: why the scheduler gave it up.
+    """
 
     rid: str
     index: int
@@ -20,6 +24,7 @@ class Choice:
     script: Script
     request: SimRequest
     taken: int = 0
+    failure: EngineError | None = None
     text: bytearray = field(default_factory=bytearray)
 
     def take(self, delivery: Delivery) -> bytes:
@@ -48,8 +53,8 @@ class Format(Protocol):
     def tail(self, choices: list[Choice]) -> list[bytes]:
         """The stream's events after the last delivery."""
 
-    def error_events(self, message: str, code: int) -> list[bytes]:
-        """The events of a stream that fails before its first delivery."""
+    def error_events(self, error: EngineError, choice: Choice | None = None) -> list[bytes]:
+        """The events that end a failing stream; `choice` is the one that was given up, if any had begun."""
 
     def body(self, choices: list[Choice]) -> bytes:
         """The whole answer of a call that isn't streamed."""
@@ -72,7 +77,7 @@ def usage_json(prompt: int, completion: int) -> bytes:
     ) % (prompt, prompt + completion, completion)
 
 
-def metadata_json(completion: int) -> bytes:
-    """The `metadata` object that ends a body."""
-    version = b'{"version":"default","start":0,"end":%d}' % completion
+def metadata_json(choices: list[Choice]) -> bytes:
+    """The `metadata` object that ends a body; it tells of the first choice only."""
+    version = b'{"version":"default","start":0,"end":%d}' % choices[0].taken
     return b'{"weight_version":"default","weight_versions":[%s]}' % version

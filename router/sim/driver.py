@@ -37,6 +37,10 @@ class Driver:
         """Unix time of a moment of the GPU's clock."""
         return self._wall_origin + self._origin + at / self.time_scale
 
+    def age(self, at: float) -> float:
+        """Real seconds since a moment of the GPU's clock."""
+        return self._loop.time() - self._origin - at / self.time_scale
+
     def catch_up(self) -> None:
         """Let everything happen that is due by now."""
         self._deliver(self.gpu.advance((self._loop.time() - self._origin) * self.time_scale))

@@ -140,6 +140,8 @@ class SimEngine:
                 request.first_token_at = now
             else:
                 request.steps += 1
+                if self.speed.draft_steps:
+                    request.count_drafts(tokens - 1, self.speed.draft_steps)
                 decoding += 1
                 gained += tokens
             self._used_tokens += tokens

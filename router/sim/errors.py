@@ -17,27 +17,35 @@ _HANDLERS = {
 
 
 class WireError(Exception):
-    """A refusal before anything was generated: an HTTP status and a complete JSON body."""
+    """A refusal before anything was generated: an HTTP status and a complete body."""
 
-    def __init__(self, status: int, body: bytes) -> None:
+    def __init__(self, status: int, body: bytes, media_type: str = "application/json") -> None:
         super().__init__(body.decode())
         self.status = status
         self.body = body
+        self.media_type = media_type
 
 
 class EngineError(Exception):
-    """The scheduler refused a request: HTTP `code` for a plain request, the first event of a stream with
-    code 200.
+    """The scheduler refused a request or gave it up: HTTP `code` for a plain request, an event of a stream
+    with status 200.
+
+    `prompt` and `completion` are the token counts that SGLang reports beside it.
     """
 
-    def __init__(self, message: str, code: int) -> None:
+    def __init__(self, message: str, code: int, *, prompt: int = 0, completion: int = 0) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
+        self.prompt = prompt
+        self.completion = completion
 
 
-class LengthError(Exception):
-    """A prompt that doesn't fit the context."""
+class LengthError(EngineError):
+    """A prompt that doesn't fit the context, noticed before the scheduler sees it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, 400)
 
 
 def flat(message: str, kind: str, code: int) -> bytes:
@@ -54,7 +62,8 @@ def bad_request(message: str, kind: str = "BadRequestError") -> WireError:
 def anthropic(message: str, code: int) -> bytes:
     """The body of /v1/messages."""
     kind = "overloaded_error" if code == 503 else "invalid_request_error"
-    return msgspec.json.encode({"type": "error", "error": {"type": kind, "message": message}})
+    shown = "Internal server error" if code >= 500 else message
+    return msgspec.json.encode({"type": "error", "error": {"type": kind, "message": shown}})
 
 
 def openai(message: str, code: int) -> bytes:
@@ -63,8 +72,25 @@ def openai(message: str, code: int) -> bytes:
 
 
 def native(message: str, code: int) -> bytes:
-    """The body of the native /generate route, whatever the code."""
+    """The body of the native /generate route, which borrows the OpenAI routes' for an overload."""
+    if code == 503:
+        return openai(message, code)
     return msgspec.json.encode({"error": {"message": message}})
+
+
+def native_request(message: str) -> WireError:
+    """400 of the native /generate route."""
+    return WireError(400, native(message, 400))
+
+
+def internal(message: str) -> WireError:
+    """500 of the OpenAI routes: an exception in SGLang's handler."""
+    return WireError(500, flat(f"Internal server error: {message}", "InternalServerError", 500))
+
+
+def crashed() -> WireError:
+    """500 without JSON: an exception outside of SGLang's own handling."""
+    return WireError(500, b"Internal Server Error", "text/plain; charset=utf-8")
 
 
 def stream_event(message: str, code: int) -> bytes:

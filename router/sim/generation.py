@@ -21,7 +21,6 @@ Parser = Callable[[Json], Call]
 FormatMaker = Callable[[Backend, Call, int], Format]
 ErrorBody = Callable[[str, int], bytes]
 
-_JSON_TYPE = (b"content-type", b"application/json")
 _EVENT_STREAM = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
 
@@ -53,21 +52,21 @@ class GenerationRoute:
             reply = _Reply(wire, streaming=call.stream)
             choices = self._backend.start(call, reply.on_delivery)
         except errors.WireError as error:
-            await send_json(send, error.status, error.body)
+            await send_body(send, error.status, error.body, error.media_type)
         except errors.LengthError as error:
             # Only the routes that send a stream's headers at once have to say it inside the stream.
-            await self._refuse(send, wire, str(error), 400, streamed=call.stream and wire.headers_at_once)
+            await self._refuse(send, wire, error, streamed=call.stream and wire.headers_at_once)
         except errors.EngineError as error:
-            await self._refuse(send, wire, error.message, error.code, streamed=call.stream)
+            await self._refuse(send, wire, error, streamed=call.stream)
         else:
             reply.open(choices)
             await self._answer(receive, send, call, reply)
 
-    async def _refuse(self, send: Send, wire: Format, message: str, code: int, *, streamed: bool) -> None:
+    async def _refuse(self, send: Send, wire: Format, error: errors.EngineError, *, streamed: bool) -> None:
         if streamed:
-            await _send_stream(send, wire.error_events(message, code))
+            await _send_stream(send, wire.error_events(error))
         else:
-            await send_json(send, code, self._error_body(message, code))
+            await send_json(send, error.code, self._error_body(error.message, error.code))
 
     async def _answer(self, receive: Receive, send: Send, call: Call, reply: _Reply) -> None:
         watch = asyncio.ensure_future(_disconnected(receive))
@@ -107,7 +106,10 @@ class GenerationRoute:
                 waited = loop.time() - started
                 await asyncio.sleep((math.floor(waited / poll) + 1) * poll - waited if poll > 0 else 0)
                 return
-        await send_json(send, 200, reply.wire.body(reply.choices))
+        if reply.failure is not None:
+            await self._refuse(send, reply.wire, reply.failure, streamed=False)
+        else:
+            await send_json(send, 200, reply.wire.body(reply.choices))
 
 
 class _Reply:
@@ -118,6 +120,7 @@ class _Reply:
         self.choices: list[Choice] = []
         self.events: deque[bytes] = deque()
         self.finished = False
+        self.failure: errors.EngineError | None = None
         self.gone = False
         self._streaming = streaming
         self._ended = 0
@@ -127,6 +130,13 @@ class _Reply:
         self.choices = choices
 
     def on_delivery(self, choice: Choice, delivery: Delivery) -> None:
+        if self.finished:
+            return
+        if choice.failure is not None:
+            self.failure, self.finished = choice.failure, True
+            self.events += self.wire.error_events(choice.failure, choice)
+            self._wake()
+            return
         if self._streaming:
             self.events += self.wire.events(choice, delivery)
         else:
@@ -171,7 +181,12 @@ async def read_body(receive: Receive) -> bytes | None:
 
 async def send_json(send: Send, status: int, body: bytes) -> None:
     """A complete JSON response."""
-    headers = [(b"content-length", b"%d" % len(body)), _JSON_TYPE]
+    await send_body(send, status, body, "application/json")
+
+
+async def send_body(send: Send, status: int, body: bytes, media_type: str) -> None:
+    """A complete response."""
+    headers = [(b"content-length", b"%d" % len(body)), (b"content-type", media_type.encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

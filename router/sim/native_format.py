@@ -7,7 +7,10 @@ from typing import Any
 
 import msgspec
 
+from router.sim.calls import Call
 from router.sim.choice import DONE, Choice, usage
+from router.sim.errors import EngineError, LengthError
+from router.sim.logprobs import native_logprobs
 from router.sim.request import Delivery, Finish, SimRequest
 
 _encode = msgspec.json.encode
@@ -22,31 +25,57 @@ class GenerateFormat:
 
     headers_at_once = True
 
-    def __init__(self, wall: Callable[[float], float], speculative_steps: int, time_scale: float) -> None:
+    def __init__(
+        self, call: Call, wall: Callable[[float], float], speculative_steps: int, time_scale: float
+    ) -> None:
+        self._call = call
         self._wall = wall
         self._draft_steps = speculative_steps
         self._time_scale = time_scale
 
     def events(self, choice: Choice, delivery: Delivery) -> list[bytes]:
         choice.take(delivery)
-        return [b"data: " + self._object(choice, delivery.finish) + b"\n\n"]
+        shown = self._object(choice, delivery.finish)
+        if self._call.n * len(self._call.prompts) > 1:
+            shown = shown[:-1] + b',"index":%d}' % choice.index
+        return [b"data: " + shown + b"\n\n"]
 
     def tail(self, choices: list[Choice]) -> list[bytes]:
         return [DONE]
 
-    def error_events(self, message: str, code: int) -> list[bytes]:
-        kind = "invalid_request_error" if code == 400 else "service_unavailable"
-        error = {"message": message, "type": kind, "code": code, "retryable": code == 503}
-        return [b"data: " + _encode({"error": error}) + b"\n\n", DONE]
+    def error_events(self, error: EngineError, choice: Choice | None = None) -> list[bytes]:
+        if isinstance(error, LengthError):
+            kind = "invalid_request_error"
+            said = {"message": error.message, "type": kind, "code": error.code, "retryable": False}
+            return [b"data: " + _encode({"error": said}) + b"\n\n", DONE]
+        # What the scheduler refuses or gives up looks like an answer that was aborted.
+        return [b"data: " + self._aborted(error, choice) + b"\n\n", DONE]
+
+    def _aborted(self, error: EngineError, choice: Choice | None) -> bytes:
+        if choice is not None and choice.taken:
+            reason = {"type": "abort", "message": error.message, "status_code": error.code, "err_type": None}
+            meta = self._meta(choice, Finish.ABORT) | {"finish_reason": reason}
+            return self._shown(choice, meta)
+        count = error.completion
+        meta = {
+            "id": "" if choice is None else choice.rid,
+            "finish_reason": {"type": "abort", "status_code": error.code, "message": error.message},
+            "weight_version": "default",
+            "weight_versions": [{"version": "default", "start": 0, "end": count}],
+            "completion_tokens": count,
+        }
+        return _encode({"text": "", "output_ids": [0] * count, "meta_info": meta})
 
     def body(self, choices: list[Choice]) -> bytes:
         objects = [self._object(choice, choice.request.finish) for choice in choices]
         return objects[0] if len(objects) == 1 else b"[" + b",".join(objects) + b"]"
 
     def _object(self, choice: Choice, finish: Finish | None) -> bytes:
+        return self._shown(choice, self._meta(choice, finish))
+
+    def _shown(self, choice: Choice, meta: dict[str, Any]) -> bytes:
         ids = b",".join(b"%d" % i for i in choice.script.ids[: choice.taken])
-        meta = _encode(self._meta(choice, finish))
-        return b'{"text":"%s","output_ids":[%s],"meta_info":%s}' % (bytes(choice.text), ids, meta)
+        return b'{"text":"%s","output_ids":[%s],"meta_info":%s}' % (bytes(choice.text), ids, _encode(meta))
 
     def _meta(self, choice: Choice, finish: Finish | None) -> dict[str, Any]:
         request = choice.request
@@ -62,28 +91,33 @@ class GenerateFormat:
             "forward_entry_time": self._wall(admitted),
             "prefill_finished_time": self._wall(first),
             "queue_time": max(0.0, admitted - request.submitted_at) / self._time_scale,
+        }
+        if self._call.logprobs is not None:
+            meta |= native_logprobs(choice, self._call.logprobs)
+        meta |= {
             "reasoning_tokens": 0,
             "completion_tokens": choice.taken,
             "cached_tokens": request.cached_tokens,
         }
         if finish is not None:
             meta["weight_versions"] = [{"version": "default", "start": 0, "end": choice.taken}]
-        meta["cached_tokens_details"] = {"device": request.cached_tokens, "host": 0}
+        cached = request.cached_tokens
+        meta["cached_tokens_details"] = {"device": cached, "host": 0} if cached else None
         meta["dp_rank"] = None
         if finish is not None:
-            meta |= self._times(request)
+            meta["e2e_latency"] = (request.finished_at - request.submitted_at) / self._time_scale
             if self._draft_steps:
                 meta |= _speculation(request, self._draft_steps)
+            meta |= self._times(request)
         return meta
 
     def _times(self, request: SimRequest) -> dict[str, Any]:
-        elapsed = (request.finished_at - request.submitted_at) / self._time_scale
         decoding = (request.finished_at - request.first_token_at) / self._time_scale
         return {
-            "e2e_latency": elapsed,
             "request_received_ts": self._wall(request.submitted_at),
             "first_token_latency": (max(request.first_token_at, 0.0) - request.submitted_at)
             / self._time_scale,
+            "api_server_dispatch_finish_ts": self._wall(request.submitted_at),
             "request_finished_ts": self._wall(request.finished_at),
             "decode_throughput": request.generated / decoding if decoding > 0 else 0.0,
             "response_sent_to_client_ts": self._wall(request.finished_at),
@@ -97,7 +131,7 @@ def _finish_reason(choice: Choice, finish: Finish | None) -> dict[str, Any] | No
         return {"type": "length", "length": choice.taken}
     if finish is Finish.STOP:
         return {"type": "stop", "matched": choice.script.matched_stop}
-    return {"type": "abort", "message": "Abort by request", "status_code": None, "err_type": None}
+    return {"type": "abort", "message": "Aborted", "status_code": None, "err_type": None}
 
 
 def _speculation(request: SimRequest, draft_steps: int) -> dict[str, Any]:
@@ -110,11 +144,12 @@ def _speculation(request: SimRequest, draft_steps: int) -> dict[str, Any]:
         "spec_num_correct_drafts": accepted,
         "spec_num_proposed_drafts": proposed,
         "spec_verify_ct": request.steps,
+        "spec_correct_drafts_histogram": request.accepted_drafts,
     }
 
 
 class MessagesFormat:
-    """/v1/messages: the shape that Anthropic clients read. Not from a recording."""
+    """/v1/messages: the shape that Anthropic clients read."""
 
     headers_at_once = False
 
@@ -126,7 +161,7 @@ class MessagesFormat:
         found = []
         if not self._started:
             self._started = True
-            start = self._message(choice, [], None, output_tokens=0)
+            start = self._opening(choice.rid, choice.prompt.tokens)
             found.append(_event("message_start", {"message": start}))
             block = {"index": 0, "content_block": {"type": "text", "text": ""}}
             found.append(_event("content_block_start", block))
@@ -136,34 +171,36 @@ class MessagesFormat:
             found.append(_event("content_block_delta", {"index": 0, "delta": delta}))
         if delivery.finish is not None:
             found.append(_event("content_block_stop", {"index": 0}))
-            ended = {"stop_reason": _stop_reason(delivery.finish), "stop_sequence": None}
+            ended = {"stop_reason": _stop_reason(delivery.finish)}
             found.append(_event("message_delta", {"delta": ended, "usage": {"output_tokens": choice.taken}}))
         return found
 
     def tail(self, choices: list[Choice]) -> list[bytes]:
         return [_event("message_stop", {})]
 
-    def error_events(self, message: str, code: int) -> list[bytes]:
-        kind = "overloaded_error" if code == 503 else "invalid_request_error"
-        return [_event("error", {"error": {"type": kind, "message": message}})]
+    def error_events(self, error: EngineError, choice: Choice | None = None) -> list[bytes]:
+        kind = "overloaded_error" if error.code == 503 else "invalid_request_error"
+        failed = _event("error", {"error": {"type": kind, "message": error.message}})
+        opened = [] if self._started else [_event("message_start", {"message": self._opening("", 0)})]
+        return [*opened, failed, *self.tail([])]
 
     def body(self, choices: list[Choice]) -> bytes:
         choice = choices[0]
         content = [{"type": "text", "text": msgspec.Raw(b'"' + bytes(choice.text) + b'"')}]
-        return _encode(self._message(choice, content, choice.request.finish, output_tokens=usage(choices)[1]))
+        counts = {"input_tokens": choice.prompt.tokens, "output_tokens": usage(choices)[1]}
+        ended = {"stop_reason": _stop_reason(choice.request.finish), "usage": counts}
+        return _encode(self._head(choice.rid, content) | ended)
 
-    def _message(
-        self, choice: Choice, content: list[dict[str, Any]], finish: Finish | None, *, output_tokens: int
-    ) -> dict[str, Any]:
+    def _opening(self, rid: str, prompt_tokens: int) -> dict[str, Any]:
+        return self._head(rid, []) | {"usage": {"input_tokens": prompt_tokens, "output_tokens": 0}}
+
+    def _head(self, rid: str, content: list[dict[str, Any]]) -> dict[str, Any]:
         return {
-            "id": f"msg_{choice.rid}",
+            "id": f"msg_{rid}",
             "type": "message",
             "role": "assistant",
             "content": content,
             "model": self._model,
-            "stop_reason": None if finish is None else _stop_reason(finish),
-            "stop_sequence": None,
-            "usage": {"input_tokens": choice.prompt.tokens, "output_tokens": output_tokens},
         }
 
 

@@ -23,6 +23,8 @@ class SimParams:
     natural_length: median and log-normal sigma of an answer's own length in tokens; None: answers never
     stop early.
     disconnect_poll: seconds between looks for a client that left, non-streamed requests only (SGLang: 4).
+    waiting_timeout, running_timeout: seconds in the queue and in the batch after which a request is given up;
+    None: never, SGLang's default. Like the two before, in real seconds.
     """
 
     profile: str | FilePath | Profile = "strong"
@@ -40,6 +42,8 @@ class SimParams:
     natural_length: tuple[float, float] | None = (160.0, 0.6)
     health_seconds: float = 1.0
     disconnect_poll: float = 0.5
+    waiting_timeout: float | None = None
+    running_timeout: float | None = None
 
     def resolved_profile(self) -> Profile:
         """The profile with the running limit applied. Raises ProfileError."""
@@ -67,3 +71,5 @@ class SimOptions(TypedDict, total=False):
     natural_length: tuple[float, float] | None
     health_seconds: float
     disconnect_poll: float
+    waiting_timeout: float | None
+    running_timeout: float | None

@@ -28,11 +28,13 @@ class SimRequest:
     """One generation. Compared by identity; the engine alone changes it.
 
     `output_tokens`: how many tokens it yields if nothing aborts it. `finish`: what it then says.
+    `accepted_drafts`: of its speculative steps, how many accepted 0, 1, 2 ... drafts.
     `blocks`: hashes of its prompt's blocks (`prefix.block_hashes`); empty never hits the prefix cache.
     Times are those of the driver, in seconds; -1 until they happen.
     """
 
     __slots__ = (
+        "accepted_drafts",
         "admitted_at",
         "blocks",
         "cached_tokens",
@@ -69,10 +71,17 @@ class SimRequest:
         self.generated = 0
         self.cached_tokens = 0
         self.steps = 0
+        self.accepted_drafts: list[int] = []
         self.submitted_at = -1.0
         self.admitted_at = -1.0
         self.first_token_at = -1.0
         self.finished_at = -1.0
+
+    def count_drafts(self, accepted: int, proposed: int) -> None:
+        """Note how many of a step's drafts were right."""
+        if not self.accepted_drafts:
+            self.accepted_drafts = [0] * (proposed + 1)
+        self.accepted_drafts[accepted] += 1
 
 
 class Delivery(NamedTuple):

@@ -23,6 +23,7 @@ from router.sim.speed import EngineSpeed
 
 _KEEP_ALIVE_SECONDS = 5  # SGLang's
 _SHUTDOWN_SECONDS = 1
+_LOOK_SECONDS = 0.02
 
 
 class _Server(uvicorn.Server):
@@ -74,7 +75,7 @@ class SimulatedEngine:
             listener.close()
             raise
         self._port = listener.getsockname()[1]
-        self.backend.draining = False
+        self.backend.draining = self.backend.hung = False
         self.backend.closing.clear()
         config = uvicorn.Config(
             build_app(self.backend),
@@ -94,6 +95,27 @@ class SimulatedEngine:
     def begin_shutdown(self) -> None:
         """As after SIGTERM: /ready and /health say 503, everything else goes on until `stop`."""
         self.backend.draining = True
+
+    async def terminate(self) -> None:
+        """What SIGTERM does: `begin_shutdown`, and `stop` once nothing runs or waits any more."""
+        self.begin_shutdown()
+        while self.backend.engine.busy or any(self.backend.http_active.values()):
+            await asyncio.sleep(_LOOK_SECONDS)
+        await self.stop()
+
+    async def crash(self, stall: float = 0.0) -> None:
+        """Die without a word: for `stall` seconds nothing is said, then every connection ends where it is.
+
+        0 is SIGKILL to the main process; after SIGKILL to its scheduler SGLang takes about 6 s to notice.
+        """
+        self.backend.hung = True
+        await asyncio.sleep(stall)
+        if self._server is not None:
+            for connection in list(self._server.server_state.connections):
+                transport = getattr(connection, "transport", None)
+                if transport is not None:
+                    transport.close()
+        await self.stop()
 
     async def stop(self) -> None:
         """Abort what runs, close every connection, free the port."""

@@ -97,6 +97,12 @@ def detokenize(ids: Iterable[int]) -> str:
     return "".join(_PIECES[i - _FIRST_ID] if _FIRST_ID <= i < last else "\ufffd" for i in known)
 
 
+def neighbours(token: int, count: int) -> list[int]:
+    """So many ids of the vocabulary's own pieces, `token` first."""
+    own = len(_PIECES)
+    return [token, *(_FIRST_ID + (token + step) % own for step in range(1, count))][:count]
+
+
 _IDS = {piece: _FIRST_ID + index for index, piece in enumerate(_PIECES)}
 
 
