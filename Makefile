@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test test-core test-parts test-cases test-slow soak check format clean bench
+.PHONY: help demo test test-core test-parts test-cases test-slow test-dashboards dashboards soak check format clean bench
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,16 @@ test-slow: $(VENV)/.installed ## what takes too long for every change
 
 bench: $(VENV)/.installed ## the data path beside a router in Rust; needs cc, taskset and two cores (ARGS=--quick: a minute)
 	$(BIN)/python -m bench.dataplane $(ARGS)
+
+test-dashboards: $(VENV)/.installed ## every panel query and alert against a real Prometheus (Debian: prometheus)
+	$(PYTEST) tests/dashboards
+
+$(VENV)/.dashboards: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'grafana-foundation-sdk==1769699379!11.6.0'
+	@touch $@
+
+dashboards: $(VENV)/.dashboards ## write the dashboards' JSON from deploy/grafana/panels.py
+	$(BIN)/python deploy/grafana/dashboards.py
 
 soak: $(VENV)/.installed ## MINUTES (5) of leaving clients, dying engines and reloads; all accounts must end at zero
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),5)
