@@ -10,11 +10,14 @@ import typer
 from router import __version__
 from router.cli.check import check as run_check
 from router.cli.demo import demo as run_demo
+from router.cli.launch import LaunchOptions
+from router.cli.launch import launch as run_launch
 from router.cli.plan import PlanOptions
 from router.cli.plan import plan as run_plan
 from router.cli.serve import serve as run_serve
 from router.cli.sim import Where
 from router.cli.sim import sim as run_sim
+from router.core.words import Path as EnginePath
 from router.core.words import Placement
 
 app = typer.Typer(
@@ -161,6 +164,40 @@ def plan(
         "sglang": _given({"python": sglang_python, "version": sglang_version}),
     }
     raise typer.Exit(run_plan(PlanOptions(config, _given(flags), placement, check_flags, json)))
+
+
+@app.command(
+    epilog="Examples: spec-router launch -c config.yaml; spec-router launch -c config.yaml --engine baseline"
+)
+def launch(
+    config: ConfigFile = Path("config.yaml"),
+    engine: Annotated[
+        EnginePath | None, typer.Option(help="Only this engine, and no router: for a container of its own.")
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve/--no-serve", help="Be the router too, once the engines are up.")
+    ] = True,
+    token_cap: Annotated[
+        bool,
+        typer.Option(
+            "--token-cap/--no-token-cap", help="Fix the KV pools with --max-total-tokens (the default)."
+        ),
+    ] = True,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object when all is up, and progress on stderr.")
+    ] = False,
+) -> None:
+    """Start the engines one after the other, watch them, restart what dies, and serve as the router.
+
+    The second engine's memory fraction is computed from what is free when
+    the first one has settled. An engine that dies later is restarted at a
+    fraction of what is free then, while the other goes on serving. Ends by
+    SIGTERM or Ctrl-C; no process, GPU memory or port is left.
+
+    Exit status: 0; 1 an engine could not be started, or died too often; 2 the input is wrong or a port is
+    taken; 3 it does not fit.
+    """
+    raise typer.Exit(run_launch(LaunchOptions(config, engine, serve, token_cap, json)))
 
 
 def _given(flags: dict[str, object]) -> dict[str, object]:

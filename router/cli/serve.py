@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ import structlog
 import uvloop
 
 from router.app import apply_config, build_router
+from router.cli.signals import Signals
 from router.config import Config, ConfigError, load_config, placeholder_thresholds
 from router.lifetime import Router
 from router.observe.logs import configure
@@ -41,20 +41,19 @@ def serve(config_path: Path) -> int:
 
 
 async def run(config_path: Path, config: Config) -> None:
-    """Serve until a signal, then drain; a second one ends the drain. SIGHUP or a changed file reloads.
+    """Serve until a signal. Raises BindError."""
+    signals = Signals()
+    signals.install()
+    await serve_until(config_path, config, signals)
+
+
+async def serve_until(config_path: Path, config: Config, signals: Signals) -> None:
+    """Serve until told to stop, then drain; `hurry` ends the drain. SIGHUP or a changed file reloads.
 
     Raises:
         BindError: a port cannot be had.
     """
-    stopping, hurry = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
     router = build_router(config)
-
-    def on_signal() -> None:
-        (hurry if stopping.is_set() else stopping).set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
     log = structlog.get_logger("router")
     reloader = Reloader(
         config_path,
@@ -64,7 +63,7 @@ async def run(config_path: Path, config: Config) -> None:
         ReloadMetrics(router.registry),
         log,
     )
-    loop.add_signal_handler(signal.SIGHUP, reloader.reload)
+    signals.reload = reloader.reload
     await router.start()
     watching = asyncio.create_task(reloader.watch(), name="reload")
     log.info("listening", data_port=router.data.number, admin_port=router.admin.number)
@@ -74,9 +73,9 @@ async def run(config_path: Path, config: Config) -> None:
             high=config.policy.high,
             low=config.policy.low,
         )
-    await stopping.wait()
+    await signals.stopping.wait()
     watching.cancel()
-    await router.drain(hurry)
+    await router.drain(signals.hurry)
     await router.stop()
 
 

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from router.config.errors import Invalid
 from router.config.fields import FileName, Flag, Host, listed, one_of, whole
+from router.config.launch_start import Start
 from router.config.scalars import FromEnv, typed
 from router.config.section import Section
 from router.config.units import PositiveSize
@@ -181,3 +182,4 @@ class Launch(Section):
     hardware: Profile = "auto"
     engines: LaunchEngines = LaunchEngines()
     sglang: Sglang = Sglang()
+    start: Start = Start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
@@ -48,13 +49,18 @@ class Request:
         )
 
 
-def read_request(launch: Launch, placement: Placement, policy_high: int | None) -> Request:
-    """Read what the section names. Raises LaunchFileError."""
+def read_request(
+    launch: Launch,
+    placement: Placement,
+    policy_high: int | None,
+    driver: Callable[[], tuple[GpuMemory, ...]] = gpus_of_driver,
+) -> Request:
+    """Read what the section names; with `gpus: auto` ask the driver. Raises LaunchFileError."""
     profiles = Profiles(FilePath(launch.profile_dir) if launch.profile_dir else None)
     profile = profiles.speculation(launch.profile)
     model = read_model(FilePath(launch.model))
     draft = read_model(FilePath(launch.draft)) if launch.draft else None
-    gpus = gpus_of_driver() if launch.gpus == AUTO else gpus_by_hand(launch.gpus)
+    gpus = driver() if launch.gpus == AUTO else gpus_by_hand(launch.gpus)
     return Request(
         model=model,
         draft=draft,
