@@ -30,7 +30,7 @@ def memory_table(plan: Plan) -> Table:
     rows = [(name, *(_gib(part[name]) for part in parts)) for name in parts[0]]
     rows.append(("total", *(_gib(engine.total) for engine in plan.engines)))
     rows.append(("KV tokens", *(_tokens(engine) for engine in plan.engines)))
-    rows.append(("bytes a token", *(str(engine.cell.total) for engine in plan.engines)))
+    rows.append(("bytes a token", *(_cell(engine) for engine in plan.engines)))
     rows.append(("GPUs", *(_span(engine.gpus) for engine in plan.engines)))
     return Table("Per GPU, GiB", ("", *(engine.path.value for engine in plan.engines)), tuple(rows))
 
@@ -118,7 +118,7 @@ def _engine_json(
         "gpus": list(engine.gpus),
         "memory": {**_parts(engine), "total": engine.total},
         "tokens": engine.tokens,
-        "bytes_per_token": engine.cell.total,
+        "bytes_per_token": None if engine.tokens is None else engine.cell.total,
         "max_running_requests": engine.running,
         "mem_fraction_static": engine.fraction,
         "fraction_is_final": engine.before == 0,
@@ -150,6 +150,10 @@ def _gib(size: int) -> str:
 
 def _tokens(engine: EnginePlan) -> str:
     return "measured" if engine.tokens is None else str(engine.tokens)
+
+
+def _cell(engine: EnginePlan) -> str:
+    return "measured" if engine.tokens is None else str(engine.cell.total)
 
 
 def _requests(engine: EnginePlan, length: int) -> str:

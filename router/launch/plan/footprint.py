@@ -79,6 +79,10 @@ class Cell:
         """What a token really costs."""
         return self.budget + self.excess
 
+    def pool_of(self, kv_bytes: int) -> int:
+        """The part of KV memory that SGLang may divide into tokens; the rest is the draft pool's excess."""
+        return kv_bytes * self.budget // self.total
+
 
 def weights_per_gpu(weight_bytes: int, tp: int) -> int:
     """Bytes of a checkpoint on each of tp GPUs, once loaded."""

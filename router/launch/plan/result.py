@@ -43,7 +43,7 @@ class EnginePlan:
     @property
     def budget(self) -> int:
         """The part of `kv_bytes` that `--mem-fraction-static` has to cover."""
-        return self.kv_bytes if self.tokens is None else self.tokens * self.cell.budget
+        return self.cell.pool_of(self.kv_bytes) if self.tokens is None else self.tokens * self.cell.budget
 
     @property
     def headroom(self) -> int:
@@ -58,20 +58,24 @@ class EnginePlan:
     @property
     def fraction(self) -> float:
         """`--mem-fraction-static`; exact for an engine that starts on free GPUs, else a forecast."""
-        return static_fraction(self.fixed.static + self.budget, self.free - self.before - self.fixed.context)
+        pre = self.free - self.before - self.fixed.context
+        return static_fraction(self.fixed.static + self.budget, pre, capped=self.tokens is not None)
 
     def longest(self, reserved: int = 0) -> int | None:
         """The longest request that fits, or None if that is to be measured."""
         return None if self.tokens is None else self.tokens - reserved
 
 
-def static_fraction(static: int, pre: int) -> float:
-    """The share of `pre` (free after context and NCCL) that weights and pool take.
+def static_fraction(static: int, pre: int, capped: bool) -> float:
+    """The share of `pre` (free after context and NCCL) that weights and pool take; infinite if it is nothing.
 
-    Rounded up: what is too much by less than a ten-thousandth is cut off by `--max-total-tokens`, while what
-    is too little would make the pool smaller than planned.
+    Rounded up where the pool is capped: `--max-total-tokens` cuts off what is too much by a ten-thousandth,
+    while what is too little would make the pool smaller than planned. Rounded down where nothing caps it.
     """
-    return -(-static * FRACTION_STEP // pre) / FRACTION_STEP if pre > 0 else float("inf")
+    if pre <= 0:
+        return float("inf")
+    steps = -(-static * FRACTION_STEP // pre) if capped else static * FRACTION_STEP // pre
+    return steps / FRACTION_STEP
 
 
 @dataclass(frozen=True, slots=True)

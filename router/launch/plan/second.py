@@ -51,9 +51,9 @@ def second_fraction(
             f"{engine.path.value}: free memory differs by over a tenth between GPUs, which SGLang refuses",
             _lines(plan, engine, measured_free, growth),
         )
-    budget = kv_bytes if tokens is None else tokens * engine.cell.budget
+    budget = engine.cell.pool_of(kv_bytes) if tokens is None else tokens * engine.cell.budget
     return SecondStart(
-        static_fraction(engine.fixed.static + budget, least),
+        static_fraction(engine.fixed.static + budget, least, capped=tokens is not None),
         tokens,
         kv_bytes if tokens is None else tokens * engine.cell.total,
     )

@@ -80,8 +80,9 @@ def _draft(plan: Plan) -> Iterator[str]:
         )
     engine: EnginePlan = plan.engine(Path.SPECULATIVE)
     if engine.cell.excess:
-        extra = (engine.tokens or 0) * engine.cell.excess
+        extra = engine.kv_bytes - engine.budget
+        how = "estimated" if engine.tokens is None else "counted"
         yield (
             f"the draft's KV has another shape than the target's: {engine.cell.excess} B a token more than "
-            f"SGLang budgets, {gib(extra)} GiB per GPU, taken from the headroom and counted here"
+            f"SGLang budgets, {gib(extra)} GiB per GPU, taken from the headroom and {how} here"
         )

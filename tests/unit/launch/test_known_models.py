@@ -83,6 +83,8 @@ def test_gpt_oss_is_measured(tmp_path: FilePath) -> None:
     assert [engine.tokens for engine in plan.engines] == [None, None]
     assert plan.engine(S).kv_bytes == 19_447_493_452
     assert plan.engine(B).kv_bytes == 97_237_467_264 - 19_447_493_452
+    # As if all layers were full: of 19,456 B a token 512 B are the draft's beyond SGLang's guess.
+    assert plan.engine(S).budget == 19_447_493_452 * (18_432 + 512) // (18_432 + 1_024)
     assert "measured, not predicted" in plan.warnings[0]
 
 

@@ -200,7 +200,9 @@ def test_an_engine_that_is_started_again_gets_its_pool_back(
 
 
 def _alone(engine: EnginePlan) -> float:
-    return static_fraction(engine.fixed.static + engine.budget, engine.free - engine.fixed.context)
+    return static_fraction(
+        engine.fixed.static + engine.budget, engine.free - engine.fixed.context, capped=True
+    )
 
 
 @MANY
@@ -216,7 +218,7 @@ def test_a_refused_plan_fails_when_it_is_forced(case: Case) -> None:
     try:
         for engine in refusal.attempt.engines:
             pre = min(free[index] for index in engine.gpus) - engine.fixed.context
-            fraction = static_fraction(engine.fixed.static + engine.budget, pre)
+            fraction = static_fraction(engine.fixed.static + engine.budget, pre, capped=True)
             kv = _kv(case, engine)
             # A draft that is smaller than SGLang's guess leaves memory that no plan counts on.
             kv = replace(kv, draft=max(kv.draft, kv.cell - kv.target))
@@ -244,3 +246,30 @@ def test_a_plan_is_refused_by_a_byte_and_not_by_more(case: Case) -> None:
     short = with_free(need - 1)
     assert isinstance(short, Refusal)
     assert short.kind is Kind.MEMORY
+
+
+@MANY
+@given(case=cases(), first=parts, second=parts, cell=st.integers(100, 200_000), seen=st.booleans())
+def test_a_plan_of_a_measured_model_holds_whatever_a_token_costs(
+    case: Case,
+    first: tuple[float, float, float, float],
+    second: tuple[float, float, float, float],
+    cell: int,
+    seen: bool,
+) -> None:
+    """Nothing caps the pools: they have the planned bytes within 5 % if context and weights were right."""
+    plan = replace(case, draft=None, model=replace(case.model, measured="it is strange")).plan()
+    assume(isinstance(plan, Plan))
+    assert isinstance(plan, Plan)
+    one, two = plan.engines
+    uses = _use(one, (1.0, 1.0, *first[2:])), _use(two, (1.0, 1.0, *second[2:]))
+    free, kv = {gpu.index: gpu.free for gpu in plan.gpus}, Kv(cell, cell, 0, page=1)
+    started = _run(free, one, _flags(case, one.fraction, None), kv, uses[0])
+    measured = _measured(plan, two, free, seen, {gpu.index: gpu.free - free[gpu.index] for gpu in plan.gpus})
+    assert measured.max_total_tokens is None
+    beside = _run(free, two, _flags(case, measured.fraction, None), kv, uses[1])
+    for engine, use in zip(plan.engines, uses, strict=True):
+        _grow(free, engine, use)
+    assert started.tokens * cell >= 0.95 * one.kv_bytes
+    assert beside.tokens * cell >= 0.95 * two.kv_bytes
+    assert min(free.values()) >= case.wishes.reserves.spare
