@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,16 +19,20 @@ from router import __version__
 from router.admin.app import build_admin
 from router.admin.view import AdminView
 from router.config import Config
-from router.config.schema import Engine
+from router.config.schema import Engine, RoutingRule
 from router.control.client import Endpoint, make_client
 from router.control.monitor import EngineMonitor, Rhythm
+from router.control.wiring import Wiring
 from router.core.admission import Admission, DrainRate
+from router.core.affinity import Affinity
+from router.core.classes import Rule, Rules, When
 from router.core.events import Observer
 from router.core.health import BreakerRules, EngineHealth, HealthRules
 from router.core.ledger import Clock, Ledger
-from router.core.load import Readings
+from router.core.load import EngineLoad, Readings
 from router.core.pair import Pair
 from router.core.policy import FixedPolicy, Policy, ThresholdPolicy
+from router.core.reconcile import Reconciler
 from router.core.words import Path, Placement
 from router.lifetime import Port, Router
 from router.observe.fanout import Fanout
@@ -38,6 +43,7 @@ from router.observe.recent import Recent
 from router.observe.state import StateCollector, Watched
 from router.observe.watch import HealthWatch
 from router.proxy.abort import Aborter
+from router.proxy.body import Peeker
 from router.proxy.budget import BodyBudget
 from router.proxy.endpoint import DataPort
 from router.proxy.keys import ClientKeys
@@ -68,7 +74,8 @@ def build_router(config: Config) -> Router:
     metrics = Metrics(registry, pair_config.name, tuple(engines), accept_length)
     observer = Fanout((metrics, recent, LogObserver(log, pair_config.name)), log)
     services = build_services(config, engines, clock, observer)
-    watched = Watched(services.pair, readings, clock)
+    wiring = Wiring(services.pair, partial(cross, services, readings), log)
+    watched = Watched(services.pair, readings, clock, wiring.identity)
     watch_process(registry, asyncio.get_running_loop())
     registry.register(StateCollector(watched, __version__))
 
@@ -91,6 +98,14 @@ def build_router(config: Config) -> Router:
         services.pair.evaluate()
         watch.check(clock())
 
+    def on_load(configured: Path, load: EngineLoad | None) -> None:
+        path = wiring.path_of(configured)
+        if load is not None:
+            services.pair.reconcilers[path].read(load)
+            return
+        services.pair.reconcilers[path].forget()
+        services.affinity.forget(path)
+
     monitors = [
         EngineMonitor(
             Endpoint(engine.url, engine.api_key.get_secret_value() if engine.api_key else None),
@@ -101,6 +116,8 @@ def build_router(config: Config) -> Router:
             clock,
             asyncio.sleep,
             on_probe,
+            partial(on_load, path),
+            partial(wiring.hear, path),
             log.bind(path=path.value),
         )
         for path, engine in engines.items()
@@ -119,6 +136,7 @@ def build_router(config: Config) -> Router:
         monitors,
         client,
         watch,
+        wiring,
         registry,
         config.server.drain_timeout,
         log,
@@ -137,7 +155,8 @@ def build_services(
         door.pump()
         pair.evaluate()  # N has fallen: a switch back is due now and not with the next request
 
-    ledger = Ledger(clock, on_close)
+    reconcilers = {path: Reconciler(clock) for path in engines}
+    ledger = Ledger(clock, on_close, lambda path, count: reconcilers[path].note(count))
     door = Admission(ledger, config.server.max_active, config.server.queue_size)
     pair = Pair(
         pair_config.name,
@@ -147,6 +166,8 @@ def build_services(
         ledger,
         clock,
         observer,
+        reconcilers,
+        config.server.max_active,
     )
     return Services(
         pair,
@@ -155,6 +176,7 @@ def build_services(
         BodyBudget(config.server.body_memory),
         {path: engine_link(config, engine) for path, engine in engines.items()},
         Aborter(),
+        Affinity(clock),
         observer,
         clock,
         lambda: secrets.token_hex(16).encode(),
@@ -162,11 +184,27 @@ def build_services(
     )
 
 
+def cross(services: Services, readings: dict[Path, Readings]) -> None:
+    """Let each of the two engines stand for the other's path, with all that is known of it."""
+    for engine in services.pair.engines.values():
+        engine.breaker.end_trial()  # its request will be accounted to the other engine
+    for reconciler in services.pair.reconcilers.values():
+        reconciler.forget()
+    exchange(services.engines)
+    exchange(services.pair.engines)
+    exchange(readings)
+
+
+def exchange(table: dict[Path, Any]) -> None:
+    """Exchange the two paths' entries."""
+    table[Path.SPECULATIVE], table[Path.BASELINE] = table[Path.BASELINE], table[Path.SPECULATIVE]
+
+
 def apply_config(router: Router, config: Config) -> None:
     """Put `config` in force in a running router, as far as that is possible without a restart."""
     services = router.services
     services.settings = build_settings(config)
-    services.door.max_active = config.server.max_active
+    services.door.max_active = services.pair.max_excess = config.server.max_active
     services.door.queue_size = config.server.queue_size
     services.budget.limit = config.server.body_memory
     router.drain_timeout = config.server.drain_timeout
@@ -177,6 +215,7 @@ def apply_config(router: Router, config: Config) -> None:
     for monitor in router.monitors:
         monitor.rhythm = rhythm(config)
     services.pair.policy = build_policy(config, services.pair.placement, tuple(services.pair.engines))
+    router.wiring.judge()
     services.door.pump()
     router.evaluate()
 
@@ -194,6 +233,7 @@ def build_policy(config: Config, placement: Placement, paths: tuple[Path, ...]) 
 def build_settings(config: Config) -> Settings:
     """The limits of a request."""
     timeouts = config.timeouts
+    rules = Rules(tuple(routing_rule(rule) for rule in config.routing.rules))
     return Settings(
         max_body=config.server.max_body,
         queue_timeout=config.server.queue_timeout,
@@ -206,7 +246,16 @@ def build_settings(config: Config) -> Settings:
         allow_path_header=config.routing.allow_path_header,
         inject_rid=config.engine.inject_rid,
         keys=ClientKeys(key.get_secret_value() for key in config.server.api_keys),
+        rules=rules,
+        peeker=Peeker(rules.names),
     )
+
+
+def routing_rule(rule: RoutingRule) -> Rule:
+    """An operator's rule."""
+    if rule.when.startswith(">"):
+        return Rule(rule.field, When.ABOVE, rule.path, float(rule.when[1:]))
+    return Rule(rule.field, When(rule.when), rule.path)
 
 
 def health_rules(config: Config) -> tuple[BreakerRules, HealthRules]:

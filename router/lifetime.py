@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from router.control.monitor import EngineMonitor
+from router.control.wiring import Wiring
 from router.core.failure import Failure, Kind
 from router.observe.watch import HealthWatch
 from router.proxy.endpoint import DataPort
@@ -48,6 +49,7 @@ class Router:
         monitors: one per engine.
         client: of the monitors.
         watch: logs changes of health.
+        wiring: judges what the engines are.
         registry: of its metrics.
         drain_timeout: seconds that open requests get after the stop signal; 0: none.
         log: of what happens to the router itself.
@@ -62,6 +64,7 @@ class Router:
         monitors: Sequence[EngineMonitor],
         client: httpx.AsyncClient,
         watch: HealthWatch,
+        wiring: Wiring,
         registry: CollectorRegistry,
         drain_timeout: float,
         log: FilteringBoundLogger,
@@ -73,6 +76,7 @@ class Router:
         self.monitors = monitors
         self._client = client
         self._watch = watch
+        self.wiring = wiring
         self.registry = registry
         self.drain_timeout = drain_timeout
         self._log = log

@@ -60,9 +60,11 @@ def build_admin(
     async def ready(request: Request) -> Response:
         if view.draining():
             return JSONResponse({"status": "draining"}, 503)
-        return (
-            JSONResponse({"status": "ready"}) if view.ready() else JSONResponse({"status": "not ready"}, 503)
-        )
+        is_ready = view.ready()
+        answer: dict[str, object] = {"status": "ready" if is_ready else "not ready"}
+        if problems := view.watched.pair.problems:
+            answer["problems"] = [problem.text for problem in problems]
+        return JSONResponse(answer, 200 if is_ready else 503)
 
     async def status(request: Request) -> Response:
         return JSONResponse(status_view(view))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from router.admin.view import AdminView
@@ -17,7 +18,8 @@ def status_view(view: AdminView) -> dict[str, Any]:
     """The router's state as plain JSON values.
 
     Durations are seconds, `at` is seconds since the epoch, what is not known is null. `requests` and
-    `tokens` count from the start; the quantiles are over the last minute or 500 requests.
+    `tokens` count from the start, `excess` is what loads the engines beyond `n`; the quantiles are over the
+    last minute or 500 requests.
     """
     watched = view.watched
     pair, now = watched.pair, watched.clock()
@@ -33,6 +35,8 @@ def status_view(view: AdminView) -> dict[str, Any]:
                 "active_path": pair.active_path.value,
                 "since_seconds": round(now - pair.active_since, 3),
                 "n": pair.ledger.n,
+                "excess": pair.excess,
+                "problems": [{"fault": each.fault.value, "text": each.text} for each in pair.problems],
                 "queued": pair.ledger.queued,
                 "mixed_seconds": round(pair.ledger.mixed_seconds(), 3),
                 "paths": {path.value: _path(path, watched, view.recent, now) for path in pair.engines},
@@ -56,6 +60,7 @@ def _policy(policy: Policy) -> dict[str, Any]:
 def _path(path: Path, watched: Watched, recent: Recent, now: float) -> dict[str, Any]:
     engine = watched.pair.engines[path]
     load = watched.load(path)
+    identity = watched.identity(path)
     figures = recent.figures(path)
     return {
         "active": watched.pair.ledger.active_on(path),
@@ -69,6 +74,7 @@ def _path(path: Path, watched: Watched, recent: Recent, now: float) -> dict[str,
         "ttft_p99": figures.ttft_p99,
         "requests": figures.requests,
         "tokens": figures.tokens,
+        "engine": identity and asdict(identity),
     }
 
 
@@ -78,5 +84,6 @@ def _switch(switch: Switch, to_wall: float) -> dict[str, Any]:
         "from": switch.origin.value,
         "to": switch.target.value,
         "n": switch.n,
+        "excess": switch.excess,
         "reason": switch.reason.value,
     }

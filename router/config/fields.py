@@ -16,6 +16,8 @@ URL_FORM = "http://HOST:PORT without user, path, query or fragment"
 KEY_FORM = "text of visible ASCII characters without spaces"
 MAX_COUNT = 1_000_000_000
 
+_FIELD = re.compile(r"[A-Za-z0-9_-]{1,64}(?:\.[A-Za-z0-9_-]{1,64}){0,7}")
+_ABOVE = re.compile(r">\s*(-?[0-9]{1,15}(?:\.[0-9]{1,15})?)")
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 _VISIBLE = re.compile(r"[!-~]{1,4096}")
 _DIGEST = re.compile(r"sha256:[0-9A-Fa-f]{64}")
@@ -149,6 +151,25 @@ def _token(value: object) -> SecretStr:
     return SecretStr("") if _is_nothing(value) else _key(value)
 
 
+def _field_path(value: object) -> str:
+    allowed = "the keys from the top of the body, joined by dots: min_p, sampling_params.min_p"
+    text = _text(value, allowed)
+    if not _FIELD.fullmatch(text):
+        raise Invalid("is not a field of a request body", allowed)
+    return text
+
+
+def _rule_when(value: object) -> str:
+    allowed = 'present, true, or ">" and a number, in quotes: ">0"'
+    value = typed(value)
+    if value is True or value in ("true", "present"):
+        return "present" if value == "present" else "true"
+    above = _ABOVE.fullmatch(value) if isinstance(value, str) else None
+    if above is None:
+        raise Invalid("is not a condition", allowed)
+    return f">{above[1]}"
+
+
 def _engine_url(value: object) -> str:
     text = _text(value, URL_FORM)
     try:
@@ -197,3 +218,7 @@ Token = Annotated[SecretStr, BeforeValidator(_token)]
 """Empty when there is none."""
 EngineUrl = Annotated[str, BeforeValidator(_engine_url)]
 """`http://host` or `http://host:port`, lower case, without a trailing slash."""
+FieldPath = Annotated[str, BeforeValidator(_field_path)]
+"""Keys joined by dots."""
+RuleWhen = Annotated[str, BeforeValidator(_rule_when)]
+"""`present`, `true`, or `>` followed by a number."""

@@ -15,12 +15,14 @@ from router.config.errors import Invalid
 from router.config.fields import (
     ClientKey,
     EngineUrl,
+    FieldPath,
     FileName,
     Flag,
     Host,
     Name,
     OptionalKey,
     Port,
+    RuleWhen,
     Token,
     is_loopback,
     is_wildcard,
@@ -162,10 +164,19 @@ class Policy(Section):
         return path
 
 
+class RoutingRule(Section):
+    """Requests that only one path can serve, found by a field of their body."""
+
+    field: FieldPath
+    when: RuleWhen
+    path: Annotated[Path, one_of(*Path)]
+
+
 class Routing(Section):
-    """What a client may say about the path of its request."""
+    """What decides the path of a single request."""
 
     allow_path_header: Flag = False
+    rules: Annotated[tuple[RoutingRule, ...], BeforeValidator(listed)] = ()
 
 
 class Timeouts(Section):

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-UNBUILT_KEYS = frozenset({"routing.rules"})
+UNBUILT_KEYS = frozenset[str]()
 UNBUILT_VALUES = frozenset({("policy.kind", "calibrated")})
 NOT_SUPPORTED = "is not supported by this version"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from router.control.client import Answer, Endpoint, Unanswered, get
-from router.control.parse import Gauges, Info, Loads, read_gauges, read_info, read_loads
+from router.control.parse import Gauges, Loads, read_gauges, read_loads
 from router.core.ledger import Clock
 from router.core.load import EngineLoad
 
@@ -27,12 +27,10 @@ class LoadReader:
         self._client = client
         self._endpoint = endpoint
         self._clock = clock
-        self._info: Info | None = None
         self._not_before: dict[str, float] = {}
 
     def forget(self) -> None:
         """The engine went away: another version may come back."""
-        self._info = None
         self._not_before.clear()
 
     async def read(self) -> EngineLoad | None:
@@ -41,11 +39,8 @@ class LoadReader:
         gauges = await self._ask("/metrics")
         if loads is None and gauges is None:
             return None
-        if self._info is None and (info := await self._ask("/server_info")) is not None:
-            self._info = read_info(info.body)
         said = read_loads(loads.body) if loads else Loads()
         counted = read_gauges(gauges.body) if gauges else Gauges()
-        info_ = self._info or Info()
         return EngineLoad(
             at=self._clock(),
             running=said.running,
@@ -54,8 +49,7 @@ class LoadReader:
             gen_throughput=said.gen_throughput,
             generation_tokens=counted.generation_tokens,
             accept_length=counted.accept_length,
-            speculative=info_.speculative,
-            version=info_.version,
+            stamp=said.stamp,
         )
 
     async def _ask(self, target: str) -> Answer | None:

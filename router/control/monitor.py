@@ -10,11 +10,13 @@ import httpx
 from structlog.typing import FilteringBoundLogger
 
 from router.control.client import Endpoint
+from router.control.identity import IdentityReader
 from router.control.load import LoadReader
 from router.control.probe import Prober
 from router.core.health import EngineHealth, Probe
+from router.core.identity import Told
 from router.core.ledger import Clock
-from router.core.load import Readings
+from router.core.load import EngineLoad, Readings
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -54,6 +56,8 @@ class EngineMonitor:
         clock: monotonic seconds.
         sleep: waits for that many seconds.
         on_change: called after every probe, that the pair may be evaluated again.
+        on_load: called with every reading, and with None when the engine is gone.
+        on_told: called with what the engine says it is, whenever it was asked.
         log: where unforeseen errors go. Changes of health are told by who judges it.
     """
 
@@ -67,16 +71,21 @@ class EngineMonitor:
         clock: Clock,
         sleep: Sleep,
         on_change: Callable[[], None],
+        on_load: Callable[[EngineLoad | None], None],
+        on_told: Callable[[Told], None],
         log: FilteringBoundLogger,
     ) -> None:
         self._prober = Prober(client, endpoint)
         self._reader = LoadReader(client, endpoint, clock)
+        self._identity = IdentityReader(client, endpoint, clock)
         self._health = health
         self._readings = readings
         self.rhythm = rhythm
         self._clock = clock
         self._sleep = sleep
         self._on_change = on_change
+        self._on_load = on_load
+        self._on_told = on_told
         self._log = log
         self._door: Probe | None = None
         self._deep_found: Probe | None = None
@@ -97,7 +106,9 @@ class EngineMonitor:
         self._health.record_ready(found, began)
         if found is Probe.REFUSED and self._door is not found:
             self._reader.forget()
+            self._identity.forget()
             self._readings.forget()
+            self._on_load(None)
         if found is Probe.OK and self._door is not found:
             self._deep_due = self._clock()
         self._door = found
@@ -116,12 +127,16 @@ class EngineMonitor:
         self._on_change()
 
     async def read_load(self) -> None:
-        """One reading of the engine's load, unless nobody listens."""
+        """One reading of the engine's load, unless nobody listens; and of what it is, when that is due."""
         if self._door is Probe.REFUSED:
             return
         load = await self._reader.read()
         if load is not None:
             self._readings.record(load)
+            self._on_load(load)
+        told = await self._identity.read_if_due()
+        if told is not None:
+            self._on_told(told)
 
     async def _repeat(self, name: str, step: Callable[[], Awaitable[None]], interval: Clock) -> None:
         """Take a step every `interval` seconds. An error of a kind is logged when it begins only."""

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from router.core.identity import Identity
 from router.core.load import finite
 
 
@@ -22,6 +23,7 @@ class Loads:
     waiting: int | None = None
     token_usage: float | None = None
     gen_throughput: float | None = None
+    stamp: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +34,11 @@ class Gauges:
     accept_length: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Info:
-    """`/server_info` without its secrets."""
-
-    version: str | None = None
-    speculative: bool | None = None
-
-
 def read_loads(body: bytes) -> Loads:
-    """Sums over ranks; the mean of their token usage, for each has a pool of the same size."""
+    """Sums over ranks; the mean of their token usage, for each has a pool of the same size.
+
+    `stamp` is the oldest rank's: the sum is news only once every rank has news.
+    """
     answer = _json(body)
     ranks = answer.get("loads") if answer else None
     if not isinstance(ranks, list) or not ranks or not all(isinstance(rank, dict) for rank in ranks):
@@ -51,25 +48,59 @@ def read_loads(body: bytes) -> Loads:
         values = [number for rank in ranks if (number := finite(rank.get(key))) is not None]
         return sum(values) if len(values) == len(ranks) else None
 
+    stamps = [stamp for rank in ranks if (stamp := finite(rank.get("timestamp"))) is not None]
     running, waiting, usage = total("num_running_reqs"), total("num_waiting_reqs"), total("token_usage")
     return Loads(
         running=None if running is None else int(running),
         waiting=None if waiting is None else int(waiting),
         token_usage=None if usage is None else usage / len(ranks),
         gen_throughput=total("gen_throughput"),
+        stamp=min(stamps) if len(stamps) == len(ranks) else None,
     )
 
 
-def read_info(body: bytes) -> Info:
-    """Version and whether a speculative algorithm runs."""
+def read_identity(body: bytes) -> Identity | None:
+    """What `/server_info` says an engine is; None: nothing of use.
+
+    The arguments stand in it flat, both API keys in clear among them: only what is named here is kept.
+    """
     answer = _json(body)
     if not answer:
-        return Info()
-    version = answer.get("version")
+        return None
     speculative = None
     if "speculative_algorithm" in answer:
         speculative = str(answer["speculative_algorithm"] or "none").lower() != "none"
-    return Info(version if isinstance(version, str) and len(version) <= 64 else None, speculative)
+    adaptive = answer.get("speculative_adaptive")
+    found = Identity(
+        speculative=speculative,
+        adaptive=adaptive if isinstance(adaptive, bool) else None,
+        model=_name(answer.get("served_model_name")) or _name(answer.get("model_path")),
+        version=_name(answer.get("version")),
+        context_length=_count(answer.get("context_length")),
+        max_total_num_tokens=_count(answer.get("max_total_num_tokens")),
+        max_req_input_len=_count(answer.get("max_req_input_len")),
+        max_running_requests=_running_limit(answer),
+    )
+    return None if found == Identity() else found
+
+
+def _running_limit(answer: dict[str, object]) -> int | None:
+    """What the engine made of `--max-running-requests` (a speculative one defaults to 48), over all ranks."""
+    states = answer.get("internal_states")
+    ranks = [state for state in states if isinstance(state, dict)] if isinstance(states, list) else []
+    limits = [_count(rank.get("effective_max_running_requests_per_dp")) for rank in ranks]
+    known = [limit for limit in limits if limit is not None]
+    return sum(known) if known else _count(answer.get("max_running_requests"))
+
+
+def _name(value: object) -> str | None:
+    """A name that may stand in a log line: printable and not too long."""
+    return value if isinstance(value, str) and value.isprintable() and 0 < len(value) <= 256 else None
+
+
+def _count(value: object) -> int | None:
+    number = finite(value)
+    return int(number) if number is not None and number > 0 else None
 
 
 def read_gauges(body: bytes) -> Gauges:

@@ -9,11 +9,15 @@ What the table must keep true:
 * a client's mistake and a client that leaves never count against an engine;
 * 429 and 503 of an engine are back-pressure: tried once elsewhere, breaker unmoved;
 * a time limit is never retried: repeating slow work is what makes a retry storm;
-* nothing is retried after the engine's first body byte.
+* nothing is retried after the engine's first body byte;
+* a prompt that speculation has no room for may fit the baseline, so that refusal alone, of all 4xx, is
+  tried once there.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -57,7 +61,10 @@ class Kind(StrEnum):
     BODY_TIMEOUT = "request_timeout"
     CLIENT_GONE = "client_gone"
     CLIENT_STALLED = "client_stalled"
+    SESSION = "sessions_not_supported"
+    CONFLICT = "conflicting_paths"
     # the engine's
+    TOO_LONG = "context_length_exceeded"
     STALE = "stale_connection"
     CONNECT = "engine_unreachable"
     CONNECT_TIMEOUT = "connect_timeout"
@@ -75,6 +82,7 @@ class Kind(StrEnum):
     QUEUE_TIMEOUT = "queue_timeout"
     BODY_MEMORY = "body_memory"
     NO_ENGINE = "no_engine"
+    ONLY_PATH = "path_unavailable"
     DRAIN = "draining"
     INTERNAL = "internal_error"
 
@@ -139,6 +147,25 @@ TABLE: dict[Kind, Row] = {
     Kind.BODY_TIMEOUT: _client(408, "The request body did not arrive in time."),
     Kind.CLIENT_GONE: _client(499, "The client left."),
     Kind.CLIENT_STALLED: _client(499, "The client stopped reading."),
+    Kind.SESSION: _client(
+        400,
+        "Sessions (session_params) live in one engine and are not served here; send the whole prompt.",
+        Rejection.ROUTE,
+    ),
+    Kind.CONFLICT: _client(
+        400,
+        "This request continues a response that another engine holds than the one it needs.",
+        Rejection.ROUTE,
+    ),
+    Kind.TOO_LONG: Row(
+        Source.CLIENT,
+        Replay.OTHER,
+        400,
+        _INVALID,
+        Effect.NEUTRAL,
+        Outcome.FAILED,
+        "The prompt and the answer it asks for are too long for the model.",
+    ),
     Kind.STALE: _engine(Replay.SAME, 502, "The engine closed the connection.", Effect.NEUTRAL),
     Kind.CONNECT: _engine(Replay.OTHER, 503, "No engine could be reached.", retry_after=True),
     Kind.CONNECT_TIMEOUT: _engine(Replay.OTHER, 503, "No engine accepted the request.", retry_after=True),
@@ -159,6 +186,9 @@ TABLE: dict[Kind, Row] = {
     Kind.QUEUE_TIMEOUT: _router(503, _SERVER, "No engine became free in time.", Rejection.QUEUE_TIMEOUT),
     Kind.BODY_MEMORY: _router(429, _LIMIT, "Too many request bodies are held.", Rejection.BODY_MEMORY),
     Kind.NO_ENGINE: _router(503, _SERVER, "No engine is available.", Rejection.NO_ENGINE),
+    Kind.ONLY_PATH: _router(
+        503, _SERVER, "The only engine that can serve this request is not available.", Rejection.NO_ENGINE
+    ),
     Kind.DRAIN: _router(503, _SERVER, "The router is shutting down.", Rejection.DRAIN),
     Kind.INTERNAL: _router(500, _SERVER, "The router failed.", None),
 }
@@ -198,6 +228,33 @@ def classify_status(status: int) -> Kind | None:
     if status in (429, 503):
         return Kind.BACK_PRESSURE
     return Kind.STATUS_5XX if status >= 500 else None
+
+
+# How SGLang says that a request is too long where the paths may differ (0.5.16 to 0.5.23): EAGLE reserves
+# tokens for its draft, and each engine has a pool of its own. `max_tokens` above the context is refused by
+# both alike and is not among these.
+LENGTH_MESSAGES = (
+    re.compile(r"The input \(\d+ tokens\) is longer than the model's context length"),
+    re.compile(r"Requested token count exceeds the model's maximum context length"),
+    re.compile(r"Input length \(\d+ tokens\) exceeds the maximum allowed length"),
+)
+
+
+def is_length_refusal(body: bytes) -> bool:
+    """True for the JSON of an error, the body of a 400 or an event's data, that says the request is too long.
+
+    The shape depends on the route: fields at the top or under `error`, with or without a code.
+    """
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    error = answer.get("error") if isinstance(answer, dict) else None
+    said = error if isinstance(error, dict) else answer
+    if not isinstance(said, dict) or said.get("code", 400) != 400:
+        return False
+    message = said.get("message")
+    return isinstance(message, str) and any(pattern.match(message) for pattern in LENGTH_MESSAGES)
 
 
 def error_body(message: str, error_type: str, code: str, param: str | None = None) -> dict[str, object]:

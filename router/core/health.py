@@ -12,7 +12,8 @@ one and not the whole herd.
 
 Standing, from the best to the worst evidence:
 
-* `dead`: traffic says so (breaker open), or a probe was refused `failure_threshold` times in a row;
+* `dead`: traffic says so (breaker open), or a probe was refused `failure_threshold` times in a row, or it
+  is not the engine that it should be (`miswired`, see `core/identity.py`);
 * `doubtful`: only a probe says so: not ready, slow, or hung. Gets nothing while the other engine is
   good, but a probe alone never takes the last engine away;
 * `good`: everything else, an engine not yet probed included.
@@ -152,7 +153,7 @@ class _ProbeTrack:
 class EngineHealth:
     """All that is known of one engine's health."""
 
-    __slots__ = ("_deep", "_flowed_at", "_ready", "breaker", "seen_up")
+    __slots__ = ("_deep", "_flowed_at", "_ready", "breaker", "miswired", "seen_up")
 
     def __init__(self, breaker: BreakerRules, probes: HealthRules) -> None:
         self.breaker = Breaker(breaker)
@@ -160,6 +161,7 @@ class EngineHealth:
         self._deep = _ProbeTrack(probes)
         self._flowed_at: float | None = None
         self.seen_up = False
+        self.miswired = False
 
     def set_rules(self, breaker: BreakerRules, probes: HealthRules) -> None:
         """Judge by other rules from now on; what has been counted stays."""
@@ -197,7 +199,7 @@ class EngineHealth:
 
     def standing(self, now: float) -> Standing:
         """How far the engine may be used at `now`; a half-open breaker counts as dead but for its trial."""
-        if self._refusing or self.breaker.state(now) is not BreakerState.CLOSED:
+        if self.miswired or self._refusing or self.breaker.state(now) is not BreakerState.CLOSED:
             return Standing.DEAD
         return Standing.DOUBTFUL if self._ready.doubted or self._deep.doubted else Standing.GOOD
 
@@ -207,7 +209,12 @@ class EngineHealth:
 
     def promising(self, now: float) -> bool:
         """True if only a half-open breaker keeps the engine out: nothing but a request can tell more."""
-        return not self._refusing and self.breaker.state(now) is BreakerState.HALF_OPEN
+        dead = self.miswired or self._refusing
+        return not dead and self.breaker.state(now) is BreakerState.HALF_OPEN
+
+    def trial_free(self, now: float) -> bool:
+        """True if one request may try the engine though its breaker is not closed."""
+        return not self.miswired and self.breaker.trial_free(now)
 
     def up(self, now: float) -> bool:
         """True if the engine has been seen alive and nothing speaks against it now."""

@@ -86,11 +86,18 @@ class Ledger:
     Args:
         clock: monotonic seconds.
         on_close: called with each lease right after it is closed and the counts are right again.
+        on_count: called with a path and its active leases whenever they change.
     """
 
-    def __init__(self, clock: Clock, on_close: Callable[[Lease], None] = lambda lease: None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        on_close: Callable[[Lease], None] = lambda lease: None,
+        on_count: Callable[[Path, int], None] = lambda path, count: None,
+    ) -> None:
         self._clock = clock
         self._on_close = on_close
+        self._on_count = on_count
         self._queued: set[Lease] = set()
         self._active: dict[Path, set[Lease]] = {path: set() for path in Path}
         self._mixed_seconds = 0.0
@@ -145,14 +152,18 @@ class Ledger:
         lease.path = path
         lease.started_at = self._clock()
         self._active[path].add(lease)
+        self._on_count(path, len(self._active[path]))
         self._note_mixed()
 
     def _move(self, lease: Lease, path: Path) -> None:
         if lease.path is None or lease not in self._active[lease.path]:
             raise LedgerError("only an active lease can move")
-        self._active[lease.path].discard(lease)
+        origin = lease.path
+        self._active[origin].discard(lease)
         lease.path = path
         self._active[path].add(lease)
+        for each in (origin, path):
+            self._on_count(each, len(self._active[each]))
         self._note_mixed()
 
     def _close(self, lease: Lease, outcome: Outcome) -> bool:
@@ -163,6 +174,7 @@ class Ledger:
         self._queued.discard(lease)
         if lease.path is not None:
             self._active[lease.path].discard(lease)
+            self._on_count(lease.path, len(self._active[lease.path]))
         self.closed[outcome] += 1
         self._note_mixed()
         self._on_close(lease)

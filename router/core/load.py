@@ -21,8 +21,7 @@ class EngineLoad:
         gen_throughput: tokens per second as the engine reports them.
         generation_tokens: tokens generated since the engine started.
         accept_length: recent tokens per speculative step (`sglang:spec_accept_length`).
-        speculative: True if the engine runs a speculative algorithm.
-        version: SGLang version.
+        stamp: when the engine took the numbers, by its own clock; comparable only with itself.
     """
 
     at: float
@@ -32,8 +31,7 @@ class EngineLoad:
     gen_throughput: float | None = None
     generation_tokens: float | None = None
     accept_length: float | None = None
-    speculative: bool | None = None
-    version: str | None = None
+    stamp: float | None = None
 
     def in_flight(self) -> int | None:
         """Requests the engine holds; None unless it told both parts."""

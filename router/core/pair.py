@@ -10,11 +10,14 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from router.core.classes import Wish
 from router.core.events import Decision, Observer
 from router.core.failure import Effect
 from router.core.health import EngineHealth, Standing
+from router.core.identity import Problem, Verdict
 from router.core.ledger import Clock, Ledger
 from router.core.policy import Policy, PolicyState, Snapshot, Switch
+from router.core.reconcile import Reconciler
 from router.core.words import BreakerState, DecisionReason, Path, Placement
 
 SWITCHES_KEPT = 200
@@ -40,6 +43,8 @@ class Pair:
         ledger: what is in flight.
         clock: monotonic seconds.
         observer: told of decisions and switches.
+        reconcilers: what the engines hold beyond our leases, by path; none: nothing is known of it.
+        max_excess: how many of those requests count at most.
     """
 
     def __init__(
@@ -51,6 +56,8 @@ class Pair:
         ledger: Ledger,
         clock: Clock,
         observer: Observer,
+        reconcilers: Mapping[Path, Reconciler] | None = None,
+        max_excess: int = 0,
     ) -> None:
         self.name = name
         self.placement = placement
@@ -61,6 +68,9 @@ class Pair:
         self.switches: deque[Switch] = deque(maxlen=SWITCHES_KEPT)
         self._clock = clock
         self._observer = observer
+        self.reconcilers = dict(reconcilers or {})
+        self.max_excess = max_excess
+        self.problems: tuple[Problem, ...] = ()
         first = policy.first_path if policy.first_path in self.engines else next(iter(self.engines))
         self.state = PolicyState(active=first, regime=first)
         self.began = clock()
@@ -75,32 +85,47 @@ class Pair:
         """Monotonic time of the last switch, or of the start."""
         return self.began if self.state.switched_at is None else self.state.switched_at
 
+    @property
+    def excess(self) -> int:
+        """Requests that load the engines beyond our leases, at most `max_excess`."""
+        beyond = sum(reconciler.excess() for reconciler in self.reconcilers.values())
+        return min(self.max_excess, beyond)
+
     def evaluate(self) -> Switch | None:
         """Ask the policy what it makes of this moment. Called for every request and by a timer."""
         now = self._clock()
         if self.pin and self.pin.until is not None and now >= self.pin.until:
             self.pin = None
-        seen = Snapshot(now, self.ledger.n, self._eligible(now), self.pin.path if self.pin else None)
+        excess = self.excess
+        pin = self.pin.path if self.pin else None
+        seen = Snapshot(now, self.ledger.n + excess, self._eligible(now), pin, excess)
         self.state, switch = self.policy.step(self.state, seen)
         if switch:
             self.switches.append(switch)
             self._observer.on_switch(switch)
         return switch
 
-    def decide(self, asked: Path | None = None) -> Decision | None:
+    def decide(self, wish: Wish | None = None) -> Decision | None:
         """The path for a request that is about to start; None if no engine can serve it.
 
         Args:
-            asked: the path that the request itself named, where that is allowed.
+            wish: what the request itself says about its path.
         """
         self.evaluate()
         now = self._clock()
-        decision = self._choose(asked, now)
+        decision = self._choose(wish, now)
         if decision:
             if decision.trial:
                 self.engines[decision.path].breaker.begin_trial()
             self._observer.on_decision(decision)
         return decision
+
+    def rewire(self, verdict: Verdict) -> None:
+        """Use the engines as the verdict on their wiring says; `engines` have been exchanged before."""
+        self.problems = verdict.problems
+        for path, engine in self.engines.items():
+            engine.miswired = path in verdict.excluded
+        self.evaluate()
 
     def can_retry(self, failed: Path) -> bool:
         """True if a request that failed on `failed` could be tried on the other path."""
@@ -110,16 +135,16 @@ class Pair:
         now = self._clock()
         # Doubt is enough reason to prefer the other engine, not to refuse the only one that is left. And a
         # breaker that may be tried is: nothing else would, while the policy has no use for its path.
-        return engine.standing(now) is not Standing.DEAD or engine.breaker.trial_free(now)
+        return engine.standing(now) is not Standing.DEAD or engine.trial_free(now)
 
     def decide_retry(self, failed: Path) -> Decision | None:
         """The path for the second try of a request that failed on `failed`; None: there is none."""
         if not self.can_retry(failed):
             return None
-        breaker = self.engines[failed.other].breaker
-        trial = breaker.trial_free(self._clock())
+        engine = self.engines[failed.other]
+        trial = engine.trial_free(self._clock())
         if trial:
-            breaker.begin_trial()
+            engine.breaker.begin_trial()
         decision = Decision(failed.other, DecisionReason.RETRY, trial)
         self._observer.on_decision(decision)
         return decision
@@ -151,16 +176,18 @@ class Pair:
         waits = [each.reopens_in(now) for each in breakers if each.state(now) is not BreakerState.CLOSED]
         return min(waits, default=0.0)
 
-    def _choose(self, asked: Path | None, now: float) -> Decision | None:
+    def _choose(self, wish: Wish | None, now: float) -> Decision | None:
         if self.placement is Placement.SINGLE:
             (path,) = self.engines
             if self._usable(path, now):
                 return Decision(path, DecisionReason.SINGLE)
             return self._trial(path, now)
-        if asked and self._usable(asked, now):
-            return Decision(asked, DecisionReason.HEADER)
+        if wish and wish.only:
+            return self._only(wish, now)
+        if wish and self._usable(wish.path, now):
+            return Decision(wish.path, wish.reason)
         wanted = self.pin.path if self.pin else self.state.regime
-        if trial := self._trial(asked or wanted, now):
+        if trial := self._trial(wish.path if wish else wanted, now):
             return trial
         active = self.state.active
         if self._usable(active, now):
@@ -168,13 +195,20 @@ class Pair:
         # The policy leaves a path that cannot serve, so now none can: whichever may be tried is.
         return self._trial(active, now) or self._trial(active.other, now)
 
+    def _only(self, wish: Wish, now: float) -> Decision | None:
+        """The wished path or none. A doubt does not count: no other engine could do better."""
+        engine = self.engines[wish.path]
+        if engine.standing(now) is not Standing.DEAD:
+            return Decision(wish.path, wish.reason)
+        return Decision(wish.path, wish.reason, trial=True) if engine.trial_free(now) else None
+
     def _reason(self, path: Path, wanted: Path) -> DecisionReason:
         if path is not wanted:
             return DecisionReason.FAILOVER
         return DecisionReason.PINNED if self.pin or self.policy.kind == "pinned" else DecisionReason.POLICY
 
     def _trial(self, path: Path, now: float) -> Decision | None:
-        if self.engines[path].breaker.trial_free(now):
+        if self.engines[path].trial_free(now):
             return Decision(path, DecisionReason.PROBE, trial=True)
         return None
 

@@ -27,15 +27,17 @@ class Snapshot:
 
     Attributes:
         now: monotonic seconds.
-        n: requests in flight on both paths and in the queue.
+        n: requests in flight on both paths and in the queue, and the excess.
         eligible: paths whose engine may get new requests.
         pin: the path an operator pinned, if any.
+        excess: the part of `n` that holds no lease of ours: other clients, ghosts.
     """
 
     now: float
     n: int
     eligible: frozenset[Path]
     pin: Path | None = None
+    excess: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class PolicyState:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A change of the active path, with the inputs that made it."""
+    """A change of the active path, with the inputs that made it; `excess` is part of `n`."""
 
     at: float
     origin: Path
@@ -71,6 +73,7 @@ class Switch:
     n: int
     smoothed_n: float
     reason: SwitchReason
+    excess: int = 0
 
 
 class Policy(Protocol):
@@ -197,5 +200,5 @@ def settle(
         reason = SwitchReason.RECOVERED
     elif state.detour is SwitchReason.PIN:
         reason = SwitchReason.UNPIN
-    switch = Switch(seen.now, state.active, wanted, seen.n, state.smoothed_n, reason)
+    switch = Switch(seen.now, state.active, wanted, seen.n, state.smoothed_n, reason, seen.excess)
     return replace(state, active=wanted, switched_at=seen.now, detour=detour), switch

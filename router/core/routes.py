@@ -7,6 +7,7 @@ trailing slashes, `;`, upper case). Engine control routes are absent, hence unre
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,18 +17,23 @@ class Handling(StrEnum):
 
     PROXY = "proxy"  # counted, leased, decided
     SIDE = "side"  # asked of any living engine: model lists and descriptions
+    HELD = "held"  # asked of the engine that holds the response
     LIVE = "live"  # the router's own liveness
     READY = "ready"  # the router's own readiness
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One allow-listed route. `label` is what metrics and logs call it."""
+    """One allow-listed route. `label` is what metrics and logs call it.
+
+    `response_id` is that of a stored response, where the path names one.
+    """
 
     label: str
     method: str
     handling: Handling
     target: bytes
+    response_id: str = ""
 
 
 _PROXIED = (
@@ -54,6 +60,10 @@ _MODEL_PREFIX = b"/v1/models/"
 _MODEL_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@+/")
 _MODEL_MAX = 256
 
+_RESPONSE_PREFIX = b"/v1/responses/"
+_CANCEL = b"/cancel"
+_RESPONSE_ID = re.compile(rb"resp_[A-Za-z0-9_.-]{1,128}")
+
 ROUTES: dict[bytes, Route] = {
     **{path.encode(): Route(path, "POST", Handling.PROXY, path.encode()) for path in _PROXIED},
     **{path.encode(): Route(path, "GET", Handling.SIDE, path.encode()) for path in _SIDE},
@@ -66,7 +76,20 @@ def find_route(raw_path: bytes) -> Route | None:
     route = ROUTES.get(raw_path)
     if route is None and raw_path.startswith(_MODEL_PREFIX) and _is_model(raw_path[len(_MODEL_PREFIX) :]):
         return Route("/v1/models/{id}", "GET", Handling.SIDE, raw_path)
+    if route is None and raw_path.startswith(_RESPONSE_PREFIX):
+        return _response_route(raw_path)
     return route
+
+
+def _response_route(raw_path: bytes) -> Route | None:
+    """Fetching a stored response, or cancelling the one that is being made."""
+    rest = raw_path[len(_RESPONSE_PREFIX) :]
+    name = rest.removesuffix(_CANCEL)
+    if not _RESPONSE_ID.fullmatch(name):
+        return None
+    if name == rest:
+        return Route("/v1/responses/{id}", "GET", Handling.HELD, raw_path, name.decode())
+    return Route("/v1/responses/{id}/cancel", "POST", Handling.HELD, raw_path, name.decode())
 
 
 def _is_model(name: bytes) -> bool:

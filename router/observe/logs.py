@@ -142,6 +142,7 @@ class LogObserver:
             reason=switch.reason.value,
             n=switch.n,
             smoothed_n=round(switch.smoothed_n, 2),
+            excess=switch.excess,
         )
 
     def on_rejected(self, reason: Rejection) -> None:

@@ -30,6 +30,7 @@ DURATION_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 
 QUEUE_BUCKETS = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 NO_PATH = "none"
+PINS = (DecisionReason.CLASS, DecisionReason.AFFINITY, DecisionReason.HEADER)
 
 
 class Metrics:
@@ -94,6 +95,12 @@ class Metrics:
             for path in self._paths
             for reason in DecisionReason
         }
+        pins = self._counter(
+            "pins", "Requests that named their path: by class, affinity or header.", "path", "reason"
+        )
+        self._pins = {
+            (path, reason): pins.labels(self._pair, path, reason) for path in self._paths for reason in PINS
+        }
         moves = [(origin, target) for origin in self._paths for target in self._paths]
         self._switch_counter = self._counter(
             "switches", "Changes of the active path, and why.", "from", "to", "reason"
@@ -147,6 +154,8 @@ class Metrics:
     def on_decision(self, decision: Decision) -> None:
         """See `Observer`."""
         self._decisions[decision.path, decision.reason].inc()
+        if decision.reason in PINS:
+            self._pins[decision.path, decision.reason].inc()
 
     def on_retry(self, origin: Path, target: Path, kind: Kind) -> None:
         """See `Observer`."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from router.core.identity import Identity
 from router.core.ledger import Clock
 from router.core.load import EngineLoad, Readings
 from router.core.pair import Pair
@@ -23,6 +24,7 @@ class Watched:
     pair: Pair
     readings: Mapping[Path, Readings]
     clock: Clock
+    identity: Callable[[Path], Identity | None] = lambda path: None
 
     def load(self, path: Path) -> EngineLoad | None:
         """The fresh reading of the path's engine, if there is one."""
@@ -81,6 +83,13 @@ class StateCollector(Collector):
         )
         mixed.add_metric((pair.name,), ledger.mixed_seconds())
         yield mixed
+        problems = GaugeMetricFamily(
+            f"{PREFIX}_wiring_problems",
+            "Things wrong with how the engines are wired; /admin/status names them.",
+            labels=("pair",),
+        )
+        problems.add_metric((pair.name,), len(pair.problems))
+        yield problems
         if isinstance(pair.policy, ThresholdPolicy):
             bounds = {"high": float(pair.policy.high), "low": float(pair.policy.low)}
             yield self._family("threshold", "Requests in flight at which the path changes.", "bound", bounds)
@@ -123,6 +132,11 @@ class StateCollector(Collector):
             "in_flight_drift",
             "Requests that the router counts at the engine minus those that the engine says it holds.",
             {path.value: self._drift(path, load) for path, load in loads.items()},
+        )
+        yield self._by_path(
+            "ghost_requests",
+            "Requests that the engine holds beyond the router's for longer than its numbers lag.",
+            {path.value: reconciler.excess() for path, reconciler in pair.reconcilers.items()},
         )
         accept = GaugeMetricFamily(
             f"{PREFIX}_accept_length", "Recent tokens per step of the speculative engine.", labels=("pair",)

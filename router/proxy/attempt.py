@@ -7,12 +7,14 @@ can be repeated elsewhere; from then on bytes only pass.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from router.core.events import Decision
-from router.core.failure import Effect, Failure, Kind, classify_status
+from router.core.failure import Effect, Failure, Kind, classify_status, is_length_refusal
 from router.core.headers import Headers, header, request_headers, response_headers
-from router.core.scan import Scanner, event_end, event_error_code
+from router.core.scan import Scanner, event_data, event_end, event_error_code
+from router.core.words import Path
 from router.proxy.body import HeldBody
 from router.proxy.client import Client
 from router.proxy.link import EngineLink
@@ -21,6 +23,8 @@ from router.upstream.connection import Connection
 
 # A first event longer than this is no error of an engine: stop looking and pass it on.
 PEEK_LIMIT = 64 * 1024
+# A 400 longer than this is no refusal for its length: those are one sentence.
+LENGTH_LOOK = 4096
 # An engine's error answer is kept up to this size in case the other path fails too.
 HOLD_LIMIT = 256 * 1024
 
@@ -64,6 +68,7 @@ class Attempt:
         progress: filled in as the answer comes.
         replayable: the caller would try elsewhere if this fails before its first byte.
         body: the request body; let go when the status line goes out, after which nothing is repeated.
+        make_scanner: what looks on while the answer passes, made once it is known to be one.
     """
 
     link: EngineLink
@@ -73,6 +78,7 @@ class Attempt:
     progress: Progress
     replayable: bool
     body: HeldBody
+    make_scanner: Callable[[Decision, bool], Scanner]
 
     async def run(self, head: bytes, *, fresh: bool) -> Effect:
         """Relay the engine's answer.
@@ -96,20 +102,42 @@ class Attempt:
     async def _answer(self, connection: Connection) -> Effect:
         kind = classify_status(connection.status)
         if kind is not None and self.replayable:
-            self.progress.held = await self._hold(connection)
-            self.progress.held_by = self.decision
+            await self._keep(connection, b"")
             raise Failure(kind, status=connection.status)
         streamed = (header(connection.headers, b"content-type") or b"").startswith(b"text/event-stream")
         # A coded stream shows no events: it is passed on from its first byte.
         readable = streamed and header(connection.headers, b"content-encoding") in (None, b"identity")
-        data = await (self._first_event(connection) if readable else self._read(connection))
+        if connection.status == 400 and self._may_be_too_long:
+            data = await self._short_refusal(connection)
+        else:
+            data = await (self._first_event(connection) if readable else self._read(connection))
         self._commit(connection, streamed)
         await self._relay(connection, data, streamed)
         return self._verdict(connection, kind)
 
-    async def _hold(self, connection: Connection) -> HeldAnswer | None:
+    @property
+    def _may_be_too_long(self) -> bool:
+        """True if a request that is too long for this engine may be tried on the baseline."""
+        return self.replayable and self.decision.path is Path.SPECULATIVE
+
+    async def _short_refusal(self, connection: Connection) -> bytes:
+        """The first bytes of a 400, after looking whether all of it says that the request is too long."""
+        data = b""
+        while not connection.ended and len(data) < LENGTH_LOOK:
+            data += await self._read(connection)
+        if connection.ended and is_length_refusal(data):
+            await self._keep(connection, data)
+            raise Failure(Kind.TOO_LONG, status=400)
+        return data
+
+    async def _keep(self, connection: Connection, data: bytes) -> None:
+        """Keep a refusal that begins with `data` in case the other path has no answer."""
+        self.progress.held = await self._hold(connection, data)
+        self.progress.held_by = self.decision
+
+    async def _hold(self, connection: Connection, data: bytes) -> HeldAnswer | None:
         """The whole of a refusal, or None if it is too large or breaks off."""
-        body = bytearray()
+        body = bytearray(data)
         try:
             while data := await self._read(connection):
                 body += data
@@ -133,6 +161,9 @@ class Attempt:
         kind = classify_status(code) if code is not None else None
         if kind is not None and self.replayable:
             raise Failure(kind, status=code)
+        if code == 400 and self._may_be_too_long and is_length_refusal(event_data(data[:end])):
+            await self._keep(connection, data)
+            raise Failure(Kind.TOO_LONG, status=code)
         return data
 
     async def _read(self, connection: Connection) -> bytes:
@@ -160,7 +191,7 @@ class Attempt:
         self.client.start(connection.status, headers + route_headers(self.decision))
 
     async def _relay(self, connection: Connection, data: bytes, streamed: bool) -> None:
-        scanner = self.progress.scanner = Scanner(streamed=streamed)
+        scanner = self.progress.scanner = self.make_scanner(self.decision, streamed)
         watchdog, client = self.watchdog, self.client
 
         def relay(piece: bytes) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -21,17 +23,71 @@ UNCOUNTED = 64 * 1024
 MIN_RATE = 500
 
 
-class Peek(msgspec.Struct, gc=False):
-    """The fields of a request that the router reads. Decoding it checks that the body is a JSON object.
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the router reads of a request body.
 
-    Everything else is skipped over and goes upstream byte for byte. Fields are raw, so a wrong type
-    in one of them is the engine's to refuse. `rid` is empty where the body has none.
+    Attributes:
+        fields: the top-level fields that were asked for and that the body has.
     """
 
-    rid: msgspec.Raw = msgspec.Raw()
+    fields: Mapping[str, object]
+
+    @property
+    def has_rid(self) -> bool:
+        """True if the body names its own `rid`."""
+        return _RID in self.fields
 
 
-_decoder = msgspec.json.Decoder(Peek)
+class Peeker:
+    """Checks that a body is a JSON object and decodes a few of its fields.
+
+    Everything else is skipped over and goes upstream byte for byte. The fields themselves are kept raw until
+    one of them is there, so a request without any costs nothing more than the check.
+
+    Args:
+        names: top-level fields to decode.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        # The fields' names are whatever an operator wrote, so the attributes have names of their own.
+        self._names = {f"f{number}": name for number, name in enumerate(sorted({_RID, *names}))}
+        attributes = [(attribute, msgspec.Raw, _ABSENT) for attribute in self._names]
+        kind = msgspec.defstruct("Peek", attributes, rename=self._names, gc=False)
+        self._decoder = msgspec.json.Decoder(kind)
+
+    def peek(self, data: bytes) -> Seen:
+        """Look into `data`.
+
+        Raises:
+            Failure: `invalid_json`, saying in general terms what is wrong; never with a piece of the body.
+        """
+        found = self._decode(data)
+        raw = {name: getattr(found, attribute) for attribute, name in self._names.items()}
+        return Seen({name: _decoded(value) for name, value in raw.items() if value is not _ABSENT})
+
+    def _decode(self, data: bytes) -> object:
+        try:
+            return self._decoder.decode(data)
+        except RecursionError:
+            raise Failure(Kind.JSON, "The request body is nested too deeply.") from None
+        except msgspec.ValidationError:
+            raise Failure(Kind.JSON, "The request body is JSON but not an object.") from None
+        except (msgspec.DecodeError, ValueError):
+            raise Failure(Kind.JSON, "The request body is not valid JSON.") from None
+
+
+_RID = "rid"
+_ABSENT = msgspec.Raw()
+_value_decoder = msgspec.json.Decoder()
+
+
+def _decoded(value: msgspec.Raw) -> object:
+    """A field's value; one that cannot be read (a number out of range) is the engine's to refuse."""
+    try:
+        return _value_decoder.decode(value)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
 
 
 class HeldBody:
@@ -103,22 +159,6 @@ async def _receive(client: Client, stall: float) -> tuple[bytes, bool]:
             return await client.receive_body()
     except TimeoutError:
         raise Failure(Kind.BODY_TIMEOUT) from None
-
-
-def peek(data: bytes) -> Peek:
-    """Check that `data` is a JSON object and read the fields the router needs.
-
-    Raises:
-        Failure: `invalid_json`, saying in general terms what is wrong; never with a piece of the body.
-    """
-    try:
-        return _decoder.decode(data)
-    except RecursionError:
-        raise Failure(Kind.JSON, "The request body is nested too deeply.") from None
-    except msgspec.ValidationError:
-        raise Failure(Kind.JSON, "The request body is JSON but not an object.") from None
-    except (msgspec.DecodeError, ValueError):
-        raise Failure(Kind.JSON, "The request body is not valid JSON.") from None
 
 
 def _patience(stall: float, elapsed: float, size: int) -> float:

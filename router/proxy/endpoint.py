@@ -8,10 +8,14 @@ from router.core.failure import Failure, Kind
 from router.core.headers import Headers, header, sane_request_id
 from router.core.routes import Handling, Route, find_route
 from router.core.words import Rejection
+from router.proxy.body import HeldBody
 from router.proxy.client import Client, Receive, Scope, Send
 from router.proxy.exchange import Exchange
 from router.proxy.settings import Services
-from router.proxy.side import answer_side
+from router.proxy.side import answer_held, answer_side
+
+# Room for what clients send along with a request that has nothing to say.
+NO_BODY = 64 * 1024
 
 _log = logging.getLogger("router.proxy")
 
@@ -78,11 +82,27 @@ class DataPort:
             if not services.settings.keys.accept(client.headers):
                 raise Failure(Kind.AUTH)
             await answer_side(services, client, route.target)
+        elif route.handling is Handling.HELD:
+            if not services.settings.keys.accept(client.headers):
+                raise Failure(Kind.AUTH)
+            await self._drop_body(client)
+            await answer_held(services, client, route)
         elif route.handling is Handling.LIVE:
             await client.send_json(200, {"status": "ok"})
         else:
             ready = services.pair.serving() and not services.draining
-            await client.send_json(200 if ready else 503, {"status": "ready" if ready else "not ready"})
+            answer: dict[str, object] = {"status": "ready" if ready else "not ready"}
+            # Only which ones: the sentences, which name models and limits, are for the operator's port.
+            if faults := [problem.fault.value for problem in services.pair.problems]:
+                answer["problems"] = faults
+            await client.send_json(200 if ready else 503, answer)
+
+    async def _drop_body(self, client: Client) -> None:
+        """Take in the body of a request whose engine reads none."""
+        settings = self._services.settings
+        with HeldBody(self._services.budget) as body:
+            limit = min(settings.max_body, NO_BODY)
+            await body.read(client, limit=limit, stall=settings.client_body, wait=settings.queue_timeout)
 
     async def _refuse(self, client: Client, failure: Failure, headers: Headers) -> None:
         self._services.observer.on_rejected(failure.row.rejection or Rejection.ROUTE)

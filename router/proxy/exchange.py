@@ -9,24 +9,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from router.core.admission import RETRY_AFTER_MAX, RETRY_AFTER_MIN
+from router.core.affinity import ResponseScanner
 from router.core.events import Decision, RequestRecord
 from router.core.failure import Effect, Failure, Kind, Replay
-from router.core.headers import Headers, header, response_headers
+from router.core.headers import Headers, response_headers
 from router.core.ledger import Lease
 from router.core.rid import RID_ROUTES, splice_rid
 from router.core.routes import Route
-from router.core.scan import Usage
-from router.core.words import Outcome, Path
+from router.core.scan import Scanner, Usage
+from router.core.words import Outcome
 from router.proxy.attempt import Attempt, Progress, request_head, route_headers
-from router.proxy.body import HeldBody, peek
+from router.proxy.body import HeldBody
 from router.proxy.client import Client
 from router.proxy.queue import Turn
 from router.proxy.settings import Services
 from router.proxy.watchdog import Watchdog
+from router.proxy.wish import RESPONSES, read_wish
 
 # How long a client may take to accept an error; it has been sent nothing yet, or is being cut off.
 TELL_LIMIT = 5.0
@@ -54,6 +56,7 @@ class Exchange:
         self._failure: Failure | None = None
         self._queued_for = 0.0
         self._rid: bytes | None = None
+        self._fields: Mapping[str, object] = {}
 
     async def run(self) -> None:
         """Serve the request to its end."""
@@ -114,27 +117,29 @@ class Exchange:
         await body.read(
             self._client, limit=settings.max_body, stall=settings.client_body, wait=settings.queue_timeout
         )
-        seen = peek(body.data)
-        if settings.inject_rid and self._route.label in RID_ROUTES and not seen.rid:
+        seen = settings.peeker.peek(body.data)
+        self._fields = seen.fields
+        if settings.inject_rid and self._route.label in RID_ROUTES and not seen.has_rid:
             self._rid = self._services.new_id()
             body.data = splice_rid(body.data, self._rid)
 
     async def _serve(self, body: HeldBody, lease: Lease) -> None:
         services = self._services
         self._client.watch(self._loop)
-        asked = self._asked_path()
-        self._turn = Turn(services.door, services.pair, lease, asked)
+        wish = read_wish(services, self._settings, self._route, self._client, self._fields)
+        self._turn = Turn(services.door, services.pair, lease, wish)
         try:
             decision = await self._turn.take(self._settings.queue_timeout)
         finally:
             self._unreported = self._turn.decision
             self._queued_for = self._loop.time() - self._began
-        await self._attempts(decision, body, lease)
+        # Where only one path will do, the other is no second chance.
+        retries = 1 if self._settings.retry_other and not (wish and wish.only) else 0
+        await self._attempts(decision, body, lease, retries)
 
-    async def _attempts(self, decision: Decision, body: HeldBody, lease: Lease) -> None:
+    async def _attempts(self, decision: Decision, body: HeldBody, lease: Lease, retries: int) -> None:
         """Try the decided engine; then, as the failure table allows, a fresh connection or the other path."""
         fresh = False
-        retries = 1 if self._settings.retry_other else 0
         while True:
             self._decision = self._unreported = decision
             replayable = retries > 0 and self._services.pair.can_retry(decision.path)
@@ -158,9 +163,18 @@ class Exchange:
 
     async def _attempt(self, decision: Decision, body: HeldBody, *, fresh: bool, replayable: bool) -> None:
         link = self._services.engines[decision.path]
-        attempt = Attempt(link, decision, self._client, self._watchdog, self._progress, replayable, body)
+        attempt = Attempt(
+            link, decision, self._client, self._watchdog, self._progress, replayable, body, self._scanner
+        )
         head = request_head(link, self._target, self._client, len(body.data))
         self._report(await attempt.run(head, fresh=fresh))
+
+    def _scanner(self, decision: Decision, streamed: bool) -> Scanner:
+        """What looks on while the answer passes."""
+        if self._route.label != RESPONSES:
+            return Scanner(streamed=streamed)
+        affinity = self._services.affinity
+        return ResponseScanner(streamed=streamed, on_id=lambda found: affinity.learn(found, decision.path))
 
     def _second(self, first: Decision, failure: Failure) -> Decision | None:
         """Where to try again after `first` failed, if anywhere."""
@@ -185,18 +199,6 @@ class Exchange:
             self._services.aborter.abort(self._services.engines[self._decision.path], self._rid)
 
     # ---- accounts
-
-    def _asked_path(self) -> Path | None:
-        if not self._settings.allow_path_header:
-            return None
-        value = header(self._client.headers, b"x-router-path")
-        if value is None or value == b"auto":
-            return None
-        try:
-            path = Path(value.decode("ascii", "replace"))
-        except ValueError:
-            raise Failure(Kind.PATH_HEADER) from None
-        return path if path in self._services.pair.engines else None
 
     def _on_flow(self, at: float) -> None:
         if self._decision is not None:
@@ -223,7 +225,7 @@ class Exchange:
 
     def _retry_after(self, kind: Kind) -> int:
         services = self._services
-        if kind in (Kind.NO_ENGINE, Kind.CONNECT, Kind.CONNECT_TIMEOUT):
+        if kind in (Kind.NO_ENGINE, Kind.ONLY_PATH, Kind.CONNECT, Kind.CONNECT_TIMEOUT):
             seconds = math.ceil(services.pair.retry_in())
             return max(RETRY_AFTER_MIN, min(RETRY_AFTER_MAX, seconds))
         return services.drain_rate.retry_after(services.door.waiting + 1)

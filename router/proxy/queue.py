@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from router.core.admission import Admission, Entry
+from router.core.classes import Wish
 from router.core.events import Decision
 from router.core.failure import Failure, Kind
 from router.core.ledger import Lease
 from router.core.pair import Pair
-from router.core.words import Path
+from router.proxy.wish import unavailable
 
 
 class Turn:
@@ -19,14 +20,14 @@ class Turn:
         door: the limits.
         pair: decides at the moment the request's turn comes, not when it arrives.
         lease: queued when this begins.
-        asked: the path the request named, if it may.
+        wish: what the request itself says about its path.
     """
 
-    def __init__(self, door: Admission, pair: Pair, lease: Lease, asked: Path | None) -> None:
+    def __init__(self, door: Admission, pair: Pair, lease: Lease, wish: Wish | None) -> None:
         self._door = door
         self._pair = pair
         self._lease = lease
-        self._asked = asked
+        self._wish = wish
         self._turn: asyncio.Future[None] | None = None
         self.decision: Decision | None = None
 
@@ -34,7 +35,7 @@ class Turn:
         """Wait up to `timeout` seconds for a slot.
 
         Raises:
-            Failure: `queue_full`, `queue_timeout`, `no_engine`, or what `end` was given.
+            Failure: `queue_full`, `queue_timeout`, `no_engine`, `path_unavailable`, or what `end` was given.
         """
         entry = self._door.enter(self._lease, self._on_turn)
         if entry is Entry.FULL:
@@ -44,7 +45,7 @@ class Turn:
         else:
             await self._wait(timeout)
         if self.decision is None:
-            raise Failure(Kind.NO_ENGINE)
+            raise unavailable(self._wish)
         return self.decision
 
     def end(self, failure: Failure) -> None:
@@ -69,6 +70,6 @@ class Turn:
         self._turn.set_result(None)
 
     def _decide(self) -> None:
-        self.decision = self._pair.decide(self._asked)
+        self.decision = self._pair.decide(self._wish)
         if self.decision is not None:
             self._lease.start(self.decision.path)

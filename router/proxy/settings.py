@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from router.core.admission import Admission, DrainRate
+from router.core.affinity import Affinity
+from router.core.classes import Rules
 from router.core.events import Observer
 from router.core.ledger import Clock
 from router.core.pair import Pair
 from router.core.words import Path
 from router.proxy.abort import Aborter
+from router.proxy.body import Peeker
 from router.proxy.budget import BodyBudget
 from router.proxy.keys import ClientKeys
 from router.proxy.link import EngineLink
@@ -31,21 +34,24 @@ class Settings:
     allow_path_header: bool
     inject_rid: bool
     keys: ClientKeys
+    rules: Rules
+    peeker: Peeker
 
 
 @dataclass(slots=True)
 class Services:
     """Everything the data path works with; built once by the composition root.
 
-    `settings` and `draining` are the only parts that change while the router runs.
+    `settings`, `draining` and which engine stands for which path are all that changes while the router runs.
     """
 
     pair: Pair
     door: Admission
     drain_rate: DrainRate
     budget: BodyBudget
-    engines: Mapping[Path, EngineLink]
+    engines: dict[Path, EngineLink]
     aborter: Aborter
+    affinity: Affinity
     observer: Observer
     clock: Clock
     new_id: Callable[[], bytes]

@@ -119,6 +119,7 @@ async def test_the_status_of_an_idle_router_is_known_null_or_zero(admin: httpx.A
         "ttft_p99": None,
         "requests": 0,
         "tokens": 0,
+        "engine": None,
     }
     assert (await admin.get("/admin/status")).json() == {
         "version": "1.2.3",
@@ -131,6 +132,8 @@ async def test_the_status_of_an_idle_router_is_known_null_or_zero(admin: httpx.A
                 "active_path": "speculative",
                 "since_seconds": 0.0,
                 "n": 0,
+                "excess": 0,
+                "problems": [],
                 "queued": 0,
                 "mixed_seconds": 0.0,
                 "paths": {"speculative": idle, "baseline": idle},
@@ -157,7 +160,7 @@ def test_the_status_of_a_busy_router(view: AdminView, clock: FakeClock) -> None:
     assert (found["active_path"], found["since_seconds"]) == ("baseline", 2.5)
     assert (found["n"], found["queued"], found["mixed_seconds"]) == (9, 7, 2.5)
     assert found["switches"] == [
-        {"at": 1_001_000.0, "from": "speculative", "to": "baseline", "n": 9, "reason": "high"}
+        {"at": 1_001_000.0, "from": "speculative", "to": "baseline", "n": 9, "excess": 0, "reason": "high"}
     ]
     fast, plain = found["paths"]["speculative"], found["paths"]["baseline"]
     assert (fast["active"], fast["running"], fast["waiting"]) == (1, 4, 1)

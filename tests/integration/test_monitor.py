@@ -15,6 +15,7 @@ from router.control.client import Endpoint, make_client
 from router.control.monitor import EngineMonitor, Rhythm
 from router.control.probe import Prober
 from router.core.health import BreakerRules, EngineHealth, HealthRules, Probe, Standing
+from router.core.identity import Identity, Told
 from router.core.load import EngineLoad, Readings
 from router.core.words import Path
 from router.sim import SimulatedPair
@@ -30,6 +31,7 @@ class Watched:
     def __init__(self) -> None:
         self.health = EngineHealth(BreakerRules(5, 2, 10.0), HealthRules(3, 2))
         self.readings = Readings(time.monotonic)
+        self.told: list[Told] = []
 
     @property
     def standing(self) -> Standing:
@@ -61,6 +63,8 @@ async def monitored(url: str, api_key: str | None = None) -> AsyncIterator[Watch
             time.monotonic,
             asyncio.sleep,
             lambda: None,
+            lambda load: None,
+            watched.told.append,
             structlog.get_logger(),
         )
         task = asyncio.create_task(monitor.run())
@@ -80,8 +84,9 @@ async def test_a_pair_says_what_it_is_and_what_it_does() -> None:
         httpx.AsyncClient(trust_env=False, timeout=30.0) as client,
     ):
         await until(lambda: fast.health.up(time.monotonic()) and plain.health.up(time.monotonic()))
-        await until(lambda: fast.load.version and plain.load.version)
-        assert (fast.load.speculative, plain.load.speculative) == (True, False)
+        await until(lambda: fast.told and plain.told)
+        kinds = [one.speculative for (one,) in (fast.told, plain.told) if isinstance(one, Identity)]
+        assert kinds == [True, False]
         request = client.post(
             f"{pair.speculative_url}/v1/completions",
             headers={"authorization": "Bearer engine-key"},
@@ -110,7 +115,7 @@ async def test_a_stopped_engine_is_dead_until_it_is_back() -> None:
         assert fast.standing is Standing.GOOD
         await pair.baseline.start()
         await until(lambda: plain.standing is Standing.GOOD)
-        await until(lambda: plain.load.version)
+        await until(lambda: len(plain.told) == 2)
 
 
 async def test_an_engine_that_shuts_down_is_doubted_at_once() -> None:

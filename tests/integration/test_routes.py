@@ -49,7 +49,7 @@ _CONTROL = """
 /server_info /get_server_info /v1/loads /get_load /metrics /openapi.json /docs /health_generate /ready /ping
 /get_hicache_l3_cache_layout /is_scaling_elastic_ep /encode /classify /invocations /vertex_generate
 /parse_function_call /separate_reasoning /api/chat /api/generate /api/tags /api/show
-/v1/audio/transcriptions /v1/realtime /v1/responses/resp_1 /v1/responses/resp_1/cancel
+/v1/audio/transcriptions /v1/realtime /v1/responses/1 /v1/responses/resp_1/input_items
 /v1/decisions /v1/systemone / /admin/status
 """
 CONTROL = _CONTROL.split()

@@ -26,6 +26,7 @@ from router.core.policy import ThresholdPolicy
 from router.core.words import Outcome, Path, Placement
 from tests.property.walks import multiplied
 from tests.support import FakeClock, RecordingObserver
+from tests.support.wishes import named
 
 ERRORS = [
     None,
@@ -209,7 +210,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(path=paths, effect=st.sampled_from(Effect))
     def report(self, path: Path, effect: Effect) -> None:
-        decision = self.pair.decide(path)
+        decision = self.pair.decide(named(path))
         if decision:
             self.pair.report(decision, effect)
 

@@ -19,6 +19,7 @@ from router.core.policy import ThresholdPolicy
 from router.core.words import BreakerState, DecisionReason, Outcome, Path, Placement
 from tests.property.walks import Recorder, multiplied, switches_of
 from tests.support import FakeClock, RecordingObserver
+from tests.support.wishes import named
 
 CLOSED, OPEN, HALF_OPEN = BreakerState
 GOOD, DOUBTFUL, DEAD = Standing
@@ -66,7 +67,7 @@ class PairMachine(RuleBasedStateMachine):
     def decide(self, asked: Path | None) -> None:
         standing = {path: self.standing(path) for path in Path}
         free = [path for path in Path if self.state(path) is HALF_OPEN and not self.trials(path)]
-        decision = self.pair.decide(asked)
+        decision = self.pair.decide(named(asked))
         if decision is None:
             assert set(standing.values()) == {DEAD}
             assert not free, "an engine that may be tried was not"

@@ -29,6 +29,7 @@ from tests.property.walks import (
     walks,
 )
 from tests.support import FakeClock, RecordingObserver
+from tests.support.wishes import named
 
 SPECULATIVE, BASELINE = Path
 HIGH, LOW, FAILOVER, RECOVERED, PIN, UNPIN, _ = SwitchReason
@@ -250,9 +251,9 @@ def test_requests_that_name_their_path_do_not_pull_others_along(
         for each in (rig, twin):
             each.clock.advance(gap)
             each.set_load(n)
-        named = rig.pair.decide(asked)
-        assert named is not None
-        assert (named.path, named.reason) == (asked, DecisionReason.HEADER)
+        pinned = rig.pair.decide(named(asked))
+        assert pinned is not None
+        assert (pinned.path, pinned.reason) == (asked, DecisionReason.HEADER)
         assert rig.pair.decide() == twin.pair.decide()
     assert rig.observer.switches == twin.observer.switches
 
@@ -279,7 +280,7 @@ def test_two_dead_engines_get_no_request_and_one_that_lives_gets_all(
     for path, sickness in zip(Path, sick, strict=True):
         ail(rig.engines[path], sickness, rig.clock())
     dead = [path for path, sickness in zip(Path, sick, strict=True) if sickness in ("refusing", "broken")]
-    decision = rig.pair.decide(asked)
+    decision = rig.pair.decide(named(asked))
     if len(dead) == 2:
         assert decision is None
         assert rig.observer.decisions == []

@@ -7,6 +7,7 @@ request that is alone. Prints the two ports.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import uvloop
 
@@ -23,7 +24,8 @@ def profile_of(step: float) -> Profile:
         prefill_per_token=0.0,
         max_running_requests=2048,
     )
-    return Profile("even", speed, speed)
+    # A draft of which nothing is ever accepted: one token a step, but a speculative engine by its own account.
+    return Profile("even", replace(speed, draft_steps=3), speed)
 
 
 def tell(pair: SimulatedPair) -> None:

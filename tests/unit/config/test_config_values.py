@@ -26,10 +26,32 @@ VALUES = [
     ('retry: {"a\\nb": 1}', "retry.a\\nb: is an unknown key; allowed: other_path"),
     ("<<: {retry: {}}", "<<: is an unknown key; allowed: server, admin, pairs, "),
     # planned keys
-    ("routing: {rules: []}", "routing.rules: is not supported by this version"),
     (
         "policy: {kind: calibrated}",
         'policy.kind: is not supported by this version, got "calibrated"; allowed: threshold, pinned',
+    ),
+    # rules
+    ("routing: {rules: min_p}", 'routing.rules: is not a list, got "min_p"'),
+    ("routing: {rules: [{field: a, when: present}]}", "routing.rules[0].path: is missing"),
+    (
+        "routing: {rules: [{field: a, when: present, path: baseline, paht: x}]}",
+        "routing.rules[0].paht: is an unknown key, did you mean path?",
+    ),
+    (
+        "routing: {rules: [{field: a..b, when: true, path: baseline}]}",
+        'routing.rules[0].field: is not a field of a request body, got "a..b"; allowed: the keys from',
+    ),
+    (
+        "routing: {rules: [{field: a, when: above, path: baseline}]}",
+        'routing.rules[0].when: is not a condition, got "above"; allowed: present, true, or ">" and a number',
+    ),
+    (
+        "routing: {rules: [{field: a, when: '> x', path: baseline}]}",
+        'routing.rules[0].when: is not a condition, got "> x"',
+    ),
+    (
+        "routing: {rules: [{field: a, when: true, path: fast}]}",
+        'routing.rules[0].path: is not one of the known words, got "fast"; allowed: speculative, baseline',
     ),
     # types
     ('server: {port: "10"}', f'server.port: is not a whole number, got "10"; allowed: {A_PORT}'),
@@ -202,7 +224,7 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file(problems: Proble
         "server:\n  port: x\n  port: 1\n  max_body: ${NOT_SET}\n"
         "admin: {host: 0.0.0.0}\n"
         "policy: {high: 2, dwell: 1x}\n"
-        "routing: {rules: []}\n"
+        "routing: {rules: 3}\n"
     )
     places = [line.split(" ")[:2] for line in problems(text)]
     assert places == [

@@ -12,7 +12,8 @@ import structlog
 from router.control.client import Endpoint
 from router.control.monitor import EngineMonitor, Rhythm
 from router.core.health import BreakerRules, EngineHealth, HealthRules
-from router.core.load import Readings
+from router.core.identity import Told
+from router.core.load import EngineLoad, Readings
 from tests.support import FakeClock
 
 Reply = int | httpx.Response | Exception | Callable[[httpx.Request], Awaitable[httpx.Response]]
@@ -109,6 +110,8 @@ class Bench:
         self.health = EngineHealth(BreakerRules(5, 2, 10.0), HealthRules(3, 2))
         self.readings = Readings(self.clock)
         self.changes = 0
+        self.loads: list[EngineLoad | None] = []
+        self.told: list[Told] = []
         self.client = engine.client()
         self.monitor = EngineMonitor(
             Endpoint("http://engine-host:30001", api_key),
@@ -119,6 +122,8 @@ class Bench:
             self.clock,
             self.sleeper,
             self._changed,
+            self.loads.append,
+            self.told.append,
             structlog.get_logger(),
         )
 

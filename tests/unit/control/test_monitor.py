@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from router.control.load import ASK_AGAIN
 from router.core.health import Standing
+from router.core.identity import Identity, KeyRefused
 from router.core.load import EngineLoad
 from tests.unit.control.engine import Bench, ScriptedEngine, refused
 
@@ -47,9 +48,9 @@ async def test_an_engine_is_up_after_the_first_probe_and_its_load_known(running:
         token_usage=0.5,
         generation_tokens=100.0,
         accept_length=2.5,
-        speculative=True,
-        version="0.5.23",
     )
+    assert running.loads == [running.readings.latest()]
+    assert running.told == [Identity(speculative=True, version="0.5.23")]
     assert running.changes >= 1
 
 
@@ -61,7 +62,8 @@ async def test_how_often_what_is_asked(running: Bench, engine: ScriptedEngine) -
     assert asked.count("/v1/loads") == asked.count("/metrics") == 61
     # At once, again to confirm the first good result, then every 30 s.
     assert asked.count("/health") == 3
-    assert asked.count("/server_info") == 1
+    # At once, and again after a minute: a restart may have been missed.
+    assert asked.count("/server_info") == 2
     assert "/ping" not in asked
     assert running.changes == 61 + 3
 
@@ -88,6 +90,8 @@ async def test_a_stopped_engine_is_dead_and_comes_back(running: Bench, engine: S
         await running.sleeper.advance(1.0, 3)
     assert running.health.up(running.clock())
     assert running.readings.latest() is not None
+    assert None in running.loads
+    assert len(running.told) == 2
     asked = engine.asked()
     assert asked.count("/server_info") == 1
     assert "/health" in asked
@@ -204,3 +208,33 @@ async def test_nothing_is_logged_of_an_engine_that_comes_and_goes(engine: Script
             await bench.monitor.read_load()
         await bench.client.aclose()
     assert lines == []
+
+
+async def ask_identity(engine: ScriptedEngine, api_key: str | None = None) -> Bench:
+    """A bench that has asked once what the engine is."""
+    bench = Bench(engine, api_key=api_key)
+    async with bench.client:
+        await bench.monitor.read_load()
+    return bench
+
+
+async def test_an_old_engine_is_asked_by_the_old_name(engine: ScriptedEngine) -> None:
+    engine.routes["/get_server_info"] = engine.routes.pop("/server_info")
+    assert (await ask_identity(engine)).told == [Identity(speculative=True, version="0.5.23")]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("key", ["SECRET", None])
+async def test_an_engine_that_refuses_the_key_is_told_of(
+    engine: ScriptedEngine, status: int, key: str | None
+) -> None:
+    engine.routes["/server_info"] = status
+    assert (await ask_identity(engine, key)).told == [KeyRefused(shown=key is not None)]
+
+
+@pytest.mark.parametrize("reply", [500, 404, 200, httpx.ReadTimeout("slow")])
+async def test_an_engine_that_does_not_say_what_it_is_is_asked_again(
+    engine: ScriptedEngine, reply: int | Exception
+) -> None:
+    engine.routes["/server_info"] = reply
+    assert (await ask_identity(engine)).told == []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.control.parse import Gauges, Info, Loads, read_gauges, read_info, read_loads
+from router.control.parse import Gauges, Loads, read_gauges, read_identity, read_loads
+from router.core.identity import Identity
 
 LABELS = 'engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",tp_rank="0"'
 
@@ -52,19 +54,66 @@ def test_a_rank_that_does_not_tell_makes_the_sum_unknown() -> None:
 )
 def test_nonsense_is_unknown(body: bytes) -> None:
     assert read_loads(body) == Loads()
-    assert read_info(body) == Info()
+    assert read_identity(body) is None
     assert read_gauges(body) == Gauges()
 
 
+SERVER_INFO = {
+    "served_model_name": "m",
+    "model_path": "/models/m",
+    "version": "0.5.23",
+    "context_length": 4096,
+    "max_total_num_tokens": 16384,
+    "max_req_input_len": 4090,
+    "max_running_requests": None,
+    "speculative_algorithm": "EAGLE3",
+    "speculative_adaptive": False,
+    "internal_states": [{"effective_max_running_requests_per_dp": 48}],
+    "api_key": "SECRET",
+    "admin_api_key": "SECRET",
+    "launch_command": "sglang serve --api-key SECRET",
+}
+
+
 @pytest.mark.parametrize(
-    ("said", "speculative"),
-    [({"speculative_algorithm": "EAGLE3"}, True), ({"speculative_algorithm": None}, False), ({}, None)],
+    ("said", "changes"),
+    [
+        ({}, {}),
+        ({"speculative_algorithm": None}, {"speculative": False}),
+        ({"speculative_adaptive": "yes"}, {"adaptive": None}),
+        ({"served_model_name": None}, {"model": "/models/m"}),
+        ({"served_model_name": "a\nb", "model_path": "x" * 257}, {"model": None}),
+        (
+            {"context_length": None, "max_total_num_tokens": 0},
+            {"context_length": None, "max_total_num_tokens": None},
+        ),
+        ({"max_req_input_len": float("nan"), "version": 5}, {"max_req_input_len": None, "version": None}),
+        ({"internal_states": None, "max_running_requests": 256}, {"max_running_requests": 256}),
+        ({"internal_states": [{}, 3], "max_running_requests": 256}, {"max_running_requests": 256}),
+        (
+            {"internal_states": [{"effective_max_running_requests_per_dp": 48}] * 2},
+            {"max_running_requests": 96},
+        ),
+    ],
 )
-def test_only_version_and_speculation_are_kept_of_the_engines_settings(
-    said: dict[str, object], speculative: bool | None
+def test_what_an_engine_is_comes_without_its_secrets(
+    said: dict[str, object], changes: dict[str, object]
 ) -> None:
-    body = json.dumps({**said, "version": "0.5.23", "api_key": "SECRET"}).encode()
-    assert read_info(body) == Info("0.5.23", speculative)
+    found = read_identity(json.dumps({**SERVER_INFO, **said}).encode())
+    right = Identity(True, False, "m", "0.5.23", 4096, 16384, 4090, 48)
+    assert found == replace(right, **changes)  # type: ignore[arg-type]
+    assert "SECRET" not in repr(found)
+
+
+def test_an_engine_that_does_not_say_whether_it_speculates_may_do_either() -> None:
+    found = read_identity(b'{"version": "0.5.16"}')
+    assert found == Identity(version="0.5.16")
+    assert read_identity(b'{"api_key": "SECRET"}') is None
+
+
+def test_the_age_of_the_numbers_is_that_of_the_oldest_rank() -> None:
+    assert read_loads(_loads({"timestamp": 3.5}, {"timestamp": 2.5})).stamp == 2.5
+    assert read_loads(_loads({"timestamp": 3.5}, {})).stamp is None
 
 
 def test_tokens_are_those_decoded_so_far_else_those_of_ended_requests() -> None:
@@ -138,5 +187,5 @@ def test_a_long_scrape_is_read_fast() -> None:
 def test_nothing_an_engine_sends_raises(noise: bytes, start: bytes) -> None:
     body = start + noise
     read_loads(body)
-    read_info(body)
+    read_identity(body)
     read_gauges(body)

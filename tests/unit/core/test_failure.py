@@ -33,6 +33,9 @@ ROWS = [
     (Kind.BODY_TIMEOUT, "request_timeout", C, NO, 408, INVALID, NEUTRAL, CANCELLED, None, False),
     (Kind.CLIENT_GONE, "client_gone", C, NO, 499, INVALID, NEUTRAL, CANCELLED, None, False),
     (Kind.CLIENT_STALLED, "client_stalled", C, NO, 499, INVALID, NEUTRAL, CANCELLED, None, False),
+    (Kind.SESSION, "sessions_not_supported", C, NO, 400, INVALID, NEUTRAL, REJECTED, "route", False),
+    (Kind.CONFLICT, "conflicting_paths", C, NO, 400, INVALID, NEUTRAL, REJECTED, "route", False),
+    (Kind.TOO_LONG, "context_length_exceeded", C, OTHER, 400, INVALID, NEUTRAL, FAILED, None, False),
     (Kind.STALE, "stale_connection", E, SAME, 502, SERVER, NEUTRAL, FAILED, None, False),
     (Kind.CONNECT, "engine_unreachable", E, OTHER, 503, SERVER, FAULT, FAILED, None, True),
     (Kind.CONNECT_TIMEOUT, "connect_timeout", E, OTHER, 503, SERVER, FAULT, FAILED, None, True),
@@ -49,6 +52,7 @@ ROWS = [
     (Kind.QUEUE_TIMEOUT, "queue_timeout", R, NO, 503, SERVER, NEUTRAL, REJECTED, "queue_timeout", True),
     (Kind.BODY_MEMORY, "body_memory", R, NO, 429, LIMIT, NEUTRAL, REJECTED, "body_memory", True),
     (Kind.NO_ENGINE, "no_engine", R, NO, 503, SERVER, NEUTRAL, REJECTED, "no_engine", True),
+    (Kind.ONLY_PATH, "path_unavailable", R, NO, 503, SERVER, NEUTRAL, REJECTED, "no_engine", True),
     (Kind.DRAIN, "draining", R, NO, 503, SERVER, NEUTRAL, REJECTED, "drain", True),
     (Kind.INTERNAL, "internal_error", R, NO, 500, SERVER, NEUTRAL, FAILED, None, False),
 ]

@@ -15,6 +15,7 @@ from router.core.pair import SWITCHES_KEPT, Pair, Pin
 from router.core.policy import FixedPolicy, Policy, ThresholdPolicy
 from router.core.words import DecisionReason, Outcome, Path, Placement, SwitchReason
 from tests.support import FakeClock, RecordingObserver
+from tests.support.wishes import named
 
 SPECULATIVE, BASELINE = Path
 BREAKER = BreakerRules(failure_threshold=3, success_threshold=2, open_for=10.0)
@@ -152,14 +153,14 @@ def test_a_pin_without_a_limit_stays_until_it_is_taken_away() -> None:
 @pytest.mark.parametrize("asked", Path)
 def test_a_request_gets_the_path_it_asked_for_and_moves_nobody_else(asked: Path) -> None:
     bench = Bench()
-    assert bench.pair.decide(asked) == decided(asked, "header")
+    assert bench.pair.decide(named(asked)) == decided(asked, "header")
     assert bench.pair.decide() == decided(SPECULATIVE, "policy")
 
 
 def test_a_request_that_asked_for_a_dead_engine_is_served_by_the_other() -> None:
     bench = Bench()
     bench.open_breaker(BASELINE)
-    assert bench.pair.decide(BASELINE) == decided(SPECULATIVE, "policy")
+    assert bench.pair.decide(named(BASELINE)) == decided(SPECULATIVE, "policy")
 
 
 def test_a_dead_engine_gets_nothing_and_the_other_everything() -> None:
@@ -220,7 +221,9 @@ def test_an_engine_that_the_load_does_not_ask_for_is_not_tried() -> None:
     bench.open_breaker(BASELINE)
     bench.clock.advance(10.0)
     assert bench.pair.decide() == decided(SPECULATIVE, "policy")
-    assert bench.pair.decide(BASELINE) == decided(BASELINE, "probe", trial=True), "unless a request does"
+    assert bench.pair.decide(named(BASELINE)) == decided(BASELINE, "probe", trial=True), (
+        "unless a request does"
+    )
 
 
 def test_a_pinned_engine_is_tried_whatever_the_load_asks_for() -> None:
@@ -237,7 +240,7 @@ def test_two_dead_engines_serve_nobody_and_nobody_is_told_of_a_decision() -> Non
     bench.open_breaker(SPECULATIVE)
     bench.open_breaker(BASELINE)
     assert bench.pair.decide() is None
-    assert bench.pair.decide(BASELINE) is None
+    assert bench.pair.decide(named(BASELINE)) is None
     assert bench.observer.decisions == []
 
 
@@ -251,10 +254,10 @@ def test_with_both_dead_whichever_may_be_tried_is_tried(asked: Path | None, want
     bench.clock.advance(9.875)
     if wanted_is == "broken":
         bench.pair.engines[SPECULATIVE].breaker.begin_trial()  # one is under way, and hangs
-    assert bench.pair.decide(asked) is None
+    assert bench.pair.decide(named(asked)) is None
     bench.clock.advance(0.125)
-    assert bench.pair.decide(asked) == decided(BASELINE, "probe", trial=True)
-    assert bench.pair.decide(asked) is None, "one at a time"
+    assert bench.pair.decide(named(asked)) == decided(BASELINE, "probe", trial=True)
+    assert bench.pair.decide(named(asked)) is None, "one at a time"
 
 
 def test_with_both_half_open_the_wanted_one_is_tried_first_and_then_the_other() -> None:
@@ -274,7 +277,7 @@ def test_a_doubt_takes_an_engine_s_traffic_but_never_the_last_engine() -> None:
     bench = Bench()
     bench.probe(SPECULATIVE, Probe.FAILED, 3)
     assert bench.pair.decide() == decided(BASELINE, "failover")
-    assert bench.pair.decide(SPECULATIVE) == decided(BASELINE, "failover"), "not even on request"
+    assert bench.pair.decide(named(SPECULATIVE)) == decided(BASELINE, "failover"), "not even on request"
     bench.open_breaker(BASELINE)
     assert bench.pair.decide() == decided(SPECULATIVE, "policy")
     bench = Bench()
@@ -288,7 +291,7 @@ def test_a_pair_with_one_engine_always_answers_with_it(path: Path) -> None:
     bench = single(path)
     bench.load(500)
     assert bench.pair.decide() == decided(path, "single")
-    assert bench.pair.decide(path.other) == decided(path, "single")
+    assert bench.pair.decide(named(path.other)) == decided(path, "single")
     bench.probe(path, Probe.FAILED, 3)
     assert bench.pair.decide() == decided(path, "single")
     assert list(bench.pair.switches) == []
@@ -349,7 +352,7 @@ def test_a_second_try_is_the_trial_of_a_half_open_engine() -> None:
 def test_a_report_counts_against_the_path_of_its_decision() -> None:
     bench = Bench()
     for _ in range(BREAKER.failure_threshold):
-        decision = bench.pair.decide(BASELINE)
+        decision = bench.pair.decide(named(BASELINE))
         assert decision == decided(BASELINE, "header")
         bench.pair.report(decision, Effect.FAILURE)
     assert bench.pair.engines[BASELINE].breaker.opened_total == 1

@@ -39,6 +39,7 @@ def test_what_is_not_known_is_left_out(view: Watched) -> None:
         "active_path{path=speculative}": 1,
         "active_path{path=baseline}": 0,
         "mixed_seconds_total": 0,
+        "wiring_problems": 0,
         "threshold{bound=high}": 8,
         "threshold{bound=low}": 3,
         "breaker_state{path=speculative}": 0,
