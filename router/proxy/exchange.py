@@ -50,10 +50,11 @@ class Exchange:
         self._began = self._loop.time()
         self._watchdog = Watchdog(self._loop, self._settings, client, self._began, self._on_flow)
         self._progress = Progress()
-        self._turn: Turn | None = None
         self._decision: Decision | None = None
         self._unreported: Decision | None = None
         self._failure: Failure | None = None
+        self._step: asyncio.Task[Any] | None = None
+        self._ended: Failure | None = None
         self._queued_for = 0.0
         self._rid: bytes | None = None
         self._fields: Mapping[str, object] = {}
@@ -78,30 +79,33 @@ class Exchange:
             services.observer.on_finished(self._record(outcome))
 
     def end(self, failure: Failure) -> None:
-        """End the request from outside, wherever it is."""
-        if self._turn is not None:
-            self._turn.end(failure)
-        if self._watchdog.connection is not None:
-            self._watchdog.connection.fail(failure)
+        """End the request from outside, wherever it is, or cut a client that is being told of a failure."""
+        if self._step is None:
+            self._client.reset()
+        elif self._ended is None:
+            self._ended = failure
+            self._step.cancel()
 
     async def _guard(self, step: Coroutine[Any, Any, None]) -> None:
         """Run a step; whatever it raises becomes this request's one failure, told to the client."""
         client = self._client
+        task = self._step = asyncio.current_task()
         try:
             await step
         except Failure as failure:
             self._failure = failure
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if client.gone is None or task is None:
+            reason = Failure(client.gone) if client.gone is not None else self._ended
+            if reason is None or task is None:
                 raise
             task.uncancel()
             self._abort()
-            self._failure = Failure(client.gone)
+            self._failure = reason
         except Exception:
             _log.exception("a request failed inside the router")
             self._failure = Failure(Kind.INTERNAL)
         finally:
+            self._step = None
             client.unwatch()
             self._watchdog.stop()
             self._report(self._failure.row.effect if self._failure else Effect.NEUTRAL)
@@ -127,11 +131,11 @@ class Exchange:
         services = self._services
         self._client.watch(self._loop)
         wish = read_wish(services, self._settings, self._route, self._client, self._fields)
-        self._turn = Turn(services.door, services.pair, lease, wish)
+        turn = Turn(services.door, services.pair, lease, wish)
         try:
-            decision = await self._turn.take(self._settings.queue_timeout)
+            decision = await turn.take(self._settings.queue_timeout)
         finally:
-            self._unreported = self._turn.decision
+            self._unreported = turn.decision
             self._queued_for = self._loop.time() - self._began
         # Where only one path will do, the other is no second chance.
         retries = 1 if self._settings.retry_other and not (wish and wish.only) else 0
