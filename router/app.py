@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Mapping
@@ -72,7 +73,9 @@ def build_router(config: Config) -> Router:
 
     recent = Recent(clock, accept_length)
     metrics = Metrics(registry, pair_config.name, tuple(engines), accept_length)
-    observer = Fanout((metrics, recent, LogObserver(log, pair_config.name)), log)
+    observer = Fanout(
+        (metrics, recent, LogObserver(log, pair_config.name, logging.getLogger("router").isEnabledFor)), log
+    )
     services = build_services(config, engines, clock, observer)
     wiring = Wiring(services.pair, partial(cross, services, readings), log)
     watched = Watched(services.pair, readings, clock, wiring.identity)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 from functools import partial
@@ -65,6 +66,9 @@ async def serve_until(config_path: Path, config: Config, signals: Signals) -> No
     )
     signals.reload = reloader.reload
     await router.start()
+    # What stands now stays: it need not be looked through for garbage every few thousand requests.
+    gc.collect()
+    gc.freeze()
     watching = asyncio.create_task(reloader.watch(), name="reload")
     log.info("listening", data_port=router.data.number, admin_port=router.admin.number)
     if placeholder_thresholds(config):

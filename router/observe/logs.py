@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from typing import Literal, TextIO
 
 import structlog
@@ -121,10 +122,14 @@ class LogObserver:
     Args:
         log: where to.
         pair: name of the pair.
+        wants: whether lines of a level are written; asked once a request, before its line is made.
     """
 
-    def __init__(self, log: FilteringBoundLogger, pair: str) -> None:
+    def __init__(
+        self, log: FilteringBoundLogger, pair: str, wants: Callable[[int], bool] = lambda level: True
+    ) -> None:
         self._log = log.bind(pair=pair)
+        self._wants = wants
 
     def on_decision(self, decision: Decision) -> None:
         """Not logged: the line of the request says it."""
@@ -150,8 +155,11 @@ class LogObserver:
 
     def on_finished(self, record: RequestRecord) -> None:
         """See `Observer`."""
-        write = self._log.info if record.outcome is Outcome.FAILED else self._log.debug
-        write(
+        level = logging.INFO if record.outcome is Outcome.FAILED else logging.DEBUG
+        if not self._wants(level):
+            return
+        self._log.log(
+            level,
             "request",
             request_id=record.request_id,
             route=record.route,
