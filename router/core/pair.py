@@ -151,11 +151,13 @@ class Pair:
 
     def report(self, decision: Decision, effect: Effect) -> None:
         """Tell what an attempt did: exactly once for each decision that was acted on."""
-        health = self.engines[decision.path]
+        health, now = self.engines[decision.path], self._clock()
+        before = health.standing(now)
         if decision.trial:
             health.breaker.end_trial()
-        health.record_result(effect, self._clock())
-        self.evaluate()
+        health.record_result(effect, now)
+        if health.standing(now) is not before:  # the load has not changed yet: closing the lease does that
+            self.evaluate()
 
     def serving(self) -> bool:
         """True if a request would find an engine that was seen alive: readiness of the router.
