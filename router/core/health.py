@@ -151,9 +151,12 @@ class _ProbeTrack:
 
 
 class EngineHealth:
-    """All that is known of one engine's health."""
+    """All that is known of one engine's health.
 
-    __slots__ = ("_deep", "_flowed_at", "_ready", "breaker", "miswired", "seen_up")
+    `miswired` is set by who judges the engine's identity, `drained` by an operator; both keep it out.
+    """
+
+    __slots__ = ("_deep", "_flowed_at", "_ready", "breaker", "drained", "miswired", "seen_up")
 
     def __init__(self, breaker: BreakerRules, probes: HealthRules) -> None:
         self.breaker = Breaker(breaker)
@@ -162,6 +165,7 @@ class EngineHealth:
         self._flowed_at: float | None = None
         self.seen_up = False
         self.miswired = False
+        self.drained = False
 
     def set_rules(self, breaker: BreakerRules, probes: HealthRules) -> None:
         """Judge by other rules from now on; what has been counted stays."""
@@ -199,9 +203,13 @@ class EngineHealth:
 
     def standing(self, now: float) -> Standing:
         """How far the engine may be used at `now`; a half-open breaker counts as dead but for its trial."""
-        if self.miswired or self._refusing or self.breaker.state(now) is not BreakerState.CLOSED:
+        if self._kept_out or self._refusing or self.breaker.state(now) is not BreakerState.CLOSED:
             return Standing.DEAD
         return Standing.DOUBTFUL if self._ready.doubted or self._deep.doubted else Standing.GOOD
+
+    @property
+    def _kept_out(self) -> bool:
+        return self.miswired or self.drained
 
     @property
     def _refusing(self) -> bool:
@@ -209,12 +217,12 @@ class EngineHealth:
 
     def promising(self, now: float) -> bool:
         """True if only a half-open breaker keeps the engine out: nothing but a request can tell more."""
-        dead = self.miswired or self._refusing
+        dead = self._kept_out or self._refusing
         return not dead and self.breaker.state(now) is BreakerState.HALF_OPEN
 
     def trial_free(self, now: float) -> bool:
         """True if one request may try the engine though its breaker is not closed."""
-        return not self.miswired and self.breaker.trial_free(now)
+        return not self._kept_out and self.breaker.trial_free(now)
 
     def up(self, now: float) -> bool:
         """True if the engine has been seen alive and nothing speaks against it now."""
