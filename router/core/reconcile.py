@@ -1,9 +1,8 @@
 """What an engine holds beyond our leases: other clients, requests whose clients left, further choices.
 
-An engine's gauges lag by up to a few seconds, and a request outlives its client's departure there by up
-to four. So a reading is compared with the most leases of the time before it, not with those of now, and
-what it shows beyond counts only if the next reading shows it too. Ours plus that excess is what loads
-the engine; it is never less than ours.
+An engine's gauges lag by up to a few seconds. So a reading is compared with the most leases of the time
+before it, not with those of now, and what it shows beyond counts only if the next reading shows it too.
+Ours plus that excess is what loads the engine; it is never less than ours.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from collections import deque
 from router.core.ledger import Clock
 from router.core.load import EngineLoad, finite
 
-# The lag of a gauge (3 s were seen) and the time an engine takes to notice a departure (4 s), with room.
-WINDOW = 8.0
+# The lag of a gauge (3 s were seen) and the time that a reading may take, with room.
+WINDOW = 6.0
 # Seconds after which a reading says nothing any more.
 MAX_AGE = 10.0
 

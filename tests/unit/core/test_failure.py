@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from router.core.failure import (
@@ -13,6 +15,7 @@ from router.core.failure import (
     Source,
     classify_status,
     error_body,
+    is_length_refusal,
 )
 from router.core.words import Outcome, Rejection
 
@@ -139,3 +142,49 @@ def test_a_failure_speaks_with_the_table_s_sentence_unless_it_has_its_own() -> N
 def test_the_router_s_errors_have_openai_s_shape(param: str | None) -> None:
     body = error_body("No.", "server_error", "no_engine", *([param] if param else []))
     assert body == {"error": {"message": "No.", "type": "server_error", "param": param, "code": "no_engine"}}
+
+
+TOO_LONG = [
+    "The input (6031 tokens) is longer than the model's context length (4096 tokens).",
+    "Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a total",
+    "Input length (1711 tokens) exceeds the maximum allowed length (1594 tokens). Use a shorter input or",
+]
+
+
+def bodies(message: object, code: object = 400) -> list[bytes]:
+    """The shapes in which SGLang's routes say it: flat, nested, native, Anthropic's."""
+    flat = {"object": "error", "message": message, "type": "BadRequestError", "param": None, "code": code}
+    inner = {"type": "invalid_request_error", "message": message}
+    shapes = [flat, {"error": flat}, {"error": {"message": message}}, {"type": "error", "error": inner}]
+    return [json.dumps(shape).encode() for shape in shapes]
+
+
+@pytest.mark.parametrize("message", TOO_LONG)
+def test_what_is_too_long_for_the_engine_is_recognised_in_every_shape(message: str) -> None:
+    assert all(map(is_length_refusal, bodies(message)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[" * 100_000,
+        b"null",
+        b"[]",
+        b"3",
+        b'{"error": "Unauthorized"}',
+        b'{"error": null}',
+        b'{"message": 5}',
+        b"{}",
+        *bodies("temperature must be a non-negative finite number, got -1."),
+        *bodies(
+            "max_completion_tokens is too large: 100000.This model supports at most 4096 completion tokens."
+        ),
+        *bodies(f"1 validation error: input {TOO_LONG[0]}"),
+        *bodies(None),
+        bodies(TOO_LONG[0], 500)[0],
+    ],
+    ids=lambda body: repr(body[:50]),
+)
+def test_other_refusals_are_the_clients_to_read(body: bytes) -> None:
+    assert is_length_refusal(body) is False

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from router.core.classes import Wish
 from router.core.events import Decision
 from router.core.failure import Effect
 from router.core.health import BreakerRules, EngineHealth, HealthRules, Probe
+from router.core.identity import Fault, Problem, Verdict
 from router.core.ledger import Lease, Ledger
+from router.core.load import EngineLoad
 from router.core.pair import SWITCHES_KEPT, Pair, Pin
 from router.core.policy import FixedPolicy, Policy, ThresholdPolicy
+from router.core.reconcile import Reconciler
 from router.core.words import DecisionReason, Outcome, Path, Placement, SwitchReason
 from tests.support import FakeClock, RecordingObserver
 from tests.support.wishes import named
@@ -397,3 +401,87 @@ def test_the_wait_until_an_open_breaker_lets_a_trial_through() -> None:
     assert bench.pair.retry_in() == 0.0
     bench.open_breaker(BASELINE)
     assert bench.pair.retry_in() == 4.0
+
+
+def only(path: Path, reason: DecisionReason = DecisionReason.CLASS) -> Wish:
+    return Wish(path, reason, only=True, field="min_p")
+
+
+@pytest.mark.parametrize("path", Path)
+@pytest.mark.parametrize("reason", [DecisionReason.CLASS, DecisionReason.AFFINITY])
+def test_what_only_one_path_can_serve_goes_there_whatever_pin_and_policy_say(
+    path: Path, reason: DecisionReason
+) -> None:
+    bench = Bench()
+    bench.pair.pin = Pin(path.other, "compare", until=None)
+    assert bench.pair.decide(only(path, reason)) == decided(path, reason)
+    bench.probe(path, Probe.FAILED, 3)
+    assert bench.pair.decide(only(path, reason)) == decided(path, reason), "a doubtful engine is the only one"
+    assert bench.pair.decide() == decided(path.other, "pinned")
+
+
+def test_what_only_a_dead_engine_can_serve_is_served_by_none() -> None:
+    bench = Bench()
+    bench.open_breaker(BASELINE)
+    assert bench.pair.decide(only(BASELINE)) is None
+    bench.clock.advance(10.0)
+    assert bench.pair.decide(only(BASELINE)) == decided(BASELINE, "class", trial=True)
+    assert bench.pair.decide(only(BASELINE)) is None, "one trial at a time"
+    assert bench.pair.decide() == decided(SPECULATIVE, "policy")
+
+
+@pytest.mark.parametrize("path", Path)
+def test_a_pair_with_one_engine_serves_every_class(path: Path) -> None:
+    assert single(path).pair.decide(only(path.other)) == decided(path, "single")
+
+
+@pytest.mark.parametrize("wrong", Path)
+def test_an_engine_that_is_not_what_its_path_says_gets_nothing(wrong: Path) -> None:
+    bench = Bench()
+    for path in Path:
+        bench.probe(path, Probe.OK)
+    problem = Problem(Fault.SAME_KIND, "both engines …")
+    bench.pair.rewire(Verdict((problem,), frozenset({wrong})))
+    assert bench.pair.problems == (problem,)
+    assert bench.pair.active_path is wrong.other
+    assert bench.pair.decide(named(wrong)) is not None
+    assert {decision.path for decision in bench.observer.decisions} == {wrong.other}
+    assert bench.pair.decide(only(wrong)) is None
+    assert bench.pair.can_retry(wrong.other) is False
+    assert (bench.pair.serving(), bench.pair.engines[wrong].up(bench.clock())) == (True, False)
+    bench.open_breaker(wrong)
+    bench.clock.advance(10.0)
+    assert bench.pair.engines[wrong].promising(bench.clock()) is False
+    assert bench.pair.decide(only(wrong)) is None, "nor as a trial"
+    bench.pair.rewire(Verdict())
+    assert bench.pair.problems == ()
+    assert bench.pair.decide(only(wrong)) == decided(wrong, "class", trial=True)
+
+
+def test_two_wrong_engines_serve_nobody() -> None:
+    bench = Bench()
+    for path in Path:
+        bench.probe(path, Probe.OK)
+    bench.pair.rewire(Verdict((), frozenset(Path)))
+    assert bench.pair.serving() is False
+    assert bench.pair.decide() is None
+
+
+def test_what_loads_the_engines_beyond_our_leases_is_part_of_n_and_explained() -> None:
+    bench = Bench()
+    reconcilers = {path: Reconciler(bench.clock) for path in Path}
+    bench.pair.reconcilers = reconcilers
+    bench.pair.max_excess = 100
+    bench.load(5)
+    for _ in range(2):
+        bench.clock.advance(1.0)
+        reconcilers[SPECULATIVE].read(EngineLoad(bench.clock(), running=2, waiting=0))
+        reconcilers[BASELINE].read(EngineLoad(bench.clock(), running=1, waiting=0))
+    assert bench.pair.excess == 3
+    assert bench.pair.decide() == decided(BASELINE, "policy")
+    (switch,) = bench.pair.switches
+    assert (switch.n, switch.excess, switch.reason) == (8, 3, SwitchReason.HIGH)
+    bench.pair.max_excess = 2
+    assert bench.pair.excess == 2
+    bench.clock.advance(60.0)
+    assert bench.pair.excess == 0

@@ -122,3 +122,33 @@ def test_a_model_is_described_under_the_name_that_engines_use(name: str) -> None
 )
 def test_names_that_could_be_read_in_two_ways_are_refused(name: str) -> None:
     assert find_route(b"/v1/models/" + name.encode()) is None
+
+
+def test_stored_responses_are_fetched_and_cancelled_by_their_id() -> None:
+    fetched = find_route(b"/v1/responses/resp_0a.b-c")
+    assert fetched is not None
+    assert (fetched.label, fetched.method, fetched.handling) == ("/v1/responses/{id}", "GET", Handling.HELD)
+    assert (fetched.target, fetched.response_id) == (b"/v1/responses/resp_0a.b-c", "resp_0a.b-c")
+    cancelled = find_route(b"/v1/responses/resp_0a/cancel")
+    assert cancelled is not None
+    assert (cancelled.label, cancelled.method) == ("/v1/responses/{id}/cancel", "POST")
+    assert (cancelled.target, cancelled.response_id) == (b"/v1/responses/resp_0a/cancel", "resp_0a")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"",
+        b"cancel",
+        b"resp_",
+        b"x",
+        b"resp_a/",
+        b"resp_a/b",
+        b"resp_a%2f",
+        b"resp_a/cancel/",
+        b"resp_a/cancel/cancel",
+    ],
+)
+def test_what_is_no_id_of_a_response_is_refused(name: bytes) -> None:
+    assert find_route(b"/v1/responses/" + name) is None
+    assert find_route(b"/v1/responses/resp_" + b"a" * 129) is None
