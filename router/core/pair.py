@@ -7,7 +7,7 @@ socket; the proxy asks it where a request goes and tells it what became of it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from router.core.classes import Wish
@@ -74,6 +74,11 @@ class Pair:
         first = policy.first_path if policy.first_path in self.engines else next(iter(self.engines))
         self.state = PolicyState(active=first, regime=first)
         self.began = clock()
+        self.on_record: Callable[[PolicyState, Snapshot, Switch], None] = lambda before, seen, switch: None
+
+    def now(self) -> float:
+        """The pair's clock: monotonic seconds."""
+        return self._clock()
 
     @property
     def active_path(self) -> Path:
@@ -99,10 +104,12 @@ class Pair:
         excess = self.excess
         pin = self.pin.path if self.pin else None
         seen = Snapshot(now, self.ledger.n + excess, self._eligible(now), pin, excess)
-        self.state, switch = self.policy.step(self.state, seen)
+        before = self.state
+        self.state, switch = self.policy.step(before, seen)
         if switch:
             self.switches.append(switch)
             self._observer.on_switch(switch)
+            self.on_record(before, seen, switch)
         return switch
 
     def decide(self, wish: Wish | None = None) -> Decision | None:
