@@ -41,6 +41,15 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self.listening.set()
 
+    async def drop(self) -> None:
+        """Listen no more, and end every connection wherever it is."""
+        for server in self.servers:
+            server.close()
+        while connections := list(self.server_state.connections):
+            for connection in connections:
+                connection.transport.close()
+            await asyncio.sleep(_LOOK_SECONDS)
+
 
 class SimulatedEngine:
     """One engine of a pair on its own socket. `stop` and `start` again to simulate a restart on the same
@@ -111,10 +120,7 @@ class SimulatedEngine:
         self.backend.hung = True
         await asyncio.sleep(stall)
         if self._server is not None:
-            for connection in list(self._server.server_state.connections):
-                transport = getattr(connection, "transport", None)
-                if transport is not None:
-                    transport.close()
+            await self._server.drop()
         await self.stop()
 
     async def stop(self) -> None:
