@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test test-core test-parts test-cases test-slow test-dashboards dashboards soak check format clean bench
+.PHONY: help demo test test-core test-parts test-cases test-slow test-sglang test-sglang-slow sglang test-dashboards dashboards soak check format clean bench
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,14 +25,23 @@ test: test-core test-parts test-cases ## all tests that fit into minutes
 test-core: $(VENV)/.installed ## the pure core: unit and property tests, every branch covered
 	$(PYTEST) tests/unit/core tests/property --cov=router.core --cov-branch --cov-report=term:skip-covered --cov-fail-under=100
 
-test-parts: $(VENV)/.installed ## everything else in process: units and integration
-	$(PYTEST) tests/unit tests/integration --ignore=tests/unit/core -m "not slow"
+test-parts: $(VENV)/.installed ## everything else in process: units, integration, the engines' contract
+	$(PYTEST) tests/unit tests/integration tests/contract --ignore=tests/unit/core -m "not slow and not sglang"
 
 test-cases: $(VENV)/.installed ## fault cases against a router process, on sockets
 	$(PYTEST) tests/cases tests/fuzz -m "not slow"
 
 test-slow: $(VENV)/.installed ## what takes too long for every change
-	$(PYTEST) tests -m slow
+	$(PYTEST) tests -m "slow and not sglang"
+
+sglang: $(VENV)/.installed ## a real SGLang for CPUs and tiny models, outside the clone (CPython 3.11, x86_64; 3 GB)
+	$(BIN)/python tests/sglang_cpu/install.py
+
+test-sglang: sglang ## the engines' contract and the router against two real engines, one with EAGLE-3
+	$(PYTEST) tests/contract -m "sglang and not slow"
+
+test-sglang-slow: sglang ## two minutes of leaving clients between real engines
+	$(PYTEST) tests/contract -m "sglang and slow"
 
 bench: $(VENV)/.installed ## the data path beside a router in Rust; needs cc, taskset and two cores (ARGS=--quick: a minute)
 	$(BIN)/python -m bench.dataplane $(ARGS)
