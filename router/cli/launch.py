@@ -134,6 +134,7 @@ class _Launch:
             if isinstance(found, Refusal):
                 return self._refused(found)
             paths = paths_of(found, self.options.engine)
+            self._tables().memory(found)
             problems = port_problems(self._ports(paths))
             if problems:
                 raise CannotStart("\n".join(problems))
@@ -181,7 +182,7 @@ class _Launch:
         if self.options.as_json:
             print(json.dumps(refusal_json(refusal), indent=2))
         else:
-            PlanView(Console()).refusal(refusal)
+            self._tables().refusal(refusal)
         for gpu in self._gpus():
             others = ", ".join(
                 f"pid {each.pid} ({each.name}) {each.used / (1 << 30):.1f} GiB" for each in gpu.processes
@@ -190,6 +191,9 @@ class _Launch:
             held = f"; held by {others}" if others else ""
             print(f"GPU {gpu.index}: {free:.1f} of {total:.1f} GiB free{held}", file=sys.stderr)
         return DOES_NOT_FIT
+
+    def _tables(self) -> PlanView:
+        return PlanView(Console(stderr=self.options.as_json))
 
     def _ports(self, paths: tuple[Path, ...]) -> list[Wanted]:
         found = []

@@ -43,6 +43,12 @@ class PlanView:
             self._command(f"{number}. {_start(engine)}", commands[engine.path])
         self._listed("Flags", [_checked(path, check) for path, check in checks.items()])
 
+    def memory(self, plan: Plan) -> None:
+        """Only what a plan comes to, without commands."""
+        for table in (memory_table(plan), gpu_table(plan)):
+            self._table(table)
+        self._listed("Notes", plan.warnings)
+
     def refusal(self, refusal: Refusal) -> None:
         """Why not, the sum, and what would do."""
         self._line(f"refused ({refusal.kind.value}): {refusal.reason}", "bold red")

@@ -22,7 +22,7 @@ from router.launch.request import ports_of
 from router.launch.sequence import Step
 from router.launch.setup import DoesNotFit, Keys, Setup, StepFailed, View
 
-ASK_EVERY = 0.5
+ASK_EVERY = 0.25
 SETTLE_LIMIT = 180.0
 """Seconds; memory of an engine that serves meanwhile may never stand still."""
 

@@ -18,7 +18,7 @@ MOST_NEWS = 10_000
 """Different lines that are told apart; a start has some hundreds."""
 
 _STAMP = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\]\s*")
-_DIGITS = re.compile(r"\d+")
+_DIGITS = re.compile(r"\d[\d.,:]*")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -86,6 +86,9 @@ class LogReader:
             line = _ESCAPES.sub("", part).rstrip()
             if line:
                 news = self._line(line) or news
+        bar = progress_of(self._rest)
+        if bar is not None and bar != self.progress:  # it ends with \r only when it is rewritten
+            self.progress, news = bar, True
         return news
 
     def _line(self, line: str) -> bool:

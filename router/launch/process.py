@@ -12,6 +12,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -104,6 +105,7 @@ class EngineProcess:
         first = process_of(self._popen.pid)
         self._start = first.start if first else 0
         self._known = {self._popen.pid: self._start}
+        self._lock = threading.Lock()  # the watcher looks from a thread
 
     @property
     def pid(self) -> int:
@@ -121,7 +123,8 @@ class EngineProcess:
             thorough: look at the environment of every process of this user too.
         """
         everything = processes()
-        alive = {pid for pid, start in self._known.items() if _is(everything.get(pid), start)}
+        with self._lock:
+            alive = {pid for pid, start in self._known.items() if _is(everything.get(pid), start)}
         found = alive | descendants(everything, alive)
         leader = everything.get(self.pid)
         # A pid is not given away while a session has it for a name; afterwards it may be somebody else's.
@@ -129,7 +132,10 @@ class EngineProcess:
         for process in everything.values():
             if (ours and process.session == self.pid) or (thorough and self._marked(process.pid)):
                 found.add(process.pid)
-        self._known = {pid: everything[pid].start for pid in found if pid in everything}
+        with self._lock:
+            gone = {pid for pid, start in self._known.items() if not _is(everything.get(pid), start)}
+            self._known = {pid: start for pid, start in self._known.items() if pid not in gone}
+            self._known |= {pid: everything[pid].start for pid in found if pid in everything}
         return [everything[pid] for pid in found if pid in everything and not everything[pid].zombie]
 
     def _marked(self, pid: int) -> bool:
@@ -137,7 +143,8 @@ class EngineProcess:
 
     def adopt(self, orphan: Process) -> None:
         """This process is of this engine, although it has no sign of it."""
-        self._known[orphan.pid] = orphan.start
+        with self._lock:
+            self._known[orphan.pid] = orphan.start
 
     def new_log(self) -> str:
         """What was written since the last call."""

@@ -64,6 +64,7 @@ class Supervisor:
         self._known = known_failures()
         self._jobs: dict[Path, asyncio.Task[None]] = {}
         self._endings: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
         self._next_scan = 0.0
 
     async def run(self, stop: asyncio.Event) -> Ended | None:
@@ -77,7 +78,8 @@ class Supervisor:
             if self.sequence.complete:
                 self.complete.set()
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), TICK)
+                await asyncio.wait_for(self._wake.wait(), TICK)
+            self._wake.clear()
         return self.sequence.ended
 
     def _now(self) -> float:
@@ -123,6 +125,8 @@ class Supervisor:
         if order.step is Step.VERIFY:
             engine.was_up = True
         self.sequence.done(order.path, order.step, self._now())
+        self._next_scan = 0.0  # a step may have made processes, which must be in the note
+        self._wake.set()
 
     def _ended(self, engine: Engine, code: int) -> None:
         """Its main process has ended by itself."""

@@ -41,7 +41,7 @@ S, B = Path.SPECULATIVE, Path.BASELINE
 # Far below what an operator wants, far above what the fake engine needs.
 QUICK = {
     "stall": "20s",
-    "settle": "200ms",
+    "settle": "100ms",
     "stop": "3s",
     "restart": {"delay": "100ms", "longest_delay": "1s"},
 }
@@ -149,8 +149,8 @@ class Launcher:
             own = engine.fixed
             taken[engine.path.value] = {
                 "context": int(own.context * 0.8),
-                "weights": int(own.weights * 0.98),
-                "draft": int(own.draft * 0.98),
+                "weights": int(own.weights * 0.995),
+                "draft": int(own.draft * 0.995),
                 "early": int(own.headroom * 0.4),
                 "late": int(own.headroom * 0.2),
                 "cell": engine.cell.budget,
@@ -158,16 +158,21 @@ class Launcher:
             }
         return taken
 
-    def start(self, *flags: str, environment: dict[str, str] | None = None) -> None:
-        """Run it."""
+    def start(self, *flags: str, module: str = "router", terminal: int | None = None) -> None:
+        """Run it; with a terminal (a pseudo-terminal's slave) as the program in its foreground."""
         env = {
             **os.environ,
             "PYTHONPATH": f"{ROOT / 'tests/support/fake_nvml'}:{ROOT}",
             "FAKE_GPUS": str(self.gpus.file),
             "FAKE_ENGINE": str(self.knobs_file),
-            **(environment or {}),
         }
-        command = [sys.executable, "-m", "router", "launch", "-c", str(self.config_file), *flags]
+        command = [sys.executable, "-m", module, "launch", "-c", str(self.config_file), *flags]
+        if terminal is not None:
+            # setsid -c makes standard input the controlling terminal.
+            self.process = subprocess.Popen(
+                ["setsid", "-c", *command], stdin=terminal, stdout=terminal, stderr=terminal, env=env
+            )
+            return
         with self._out.open("ab") as out, self._err.open("ab") as err:
             self.process = subprocess.Popen(
                 command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=env
@@ -194,11 +199,11 @@ class Launcher:
         """None while it runs."""
         return self.process.poll() if self.process else None
 
-    async def says(self, text: str, within: float = 15.0) -> float:
+    async def says(self, text: str, within: float = 45.0) -> float:
         """Wait for it to be said; returns the seconds waited."""
         return await self._while_running(lambda: text in self.said, within, text)
 
-    async def serves(self, within: float = 20.0) -> None:
+    async def serves(self, within: float = 60.0) -> None:
         """Wait until the router's data port is ready."""
         await self._while_running(lambda: self.router_status() == 200, within, "a ready router")
 
@@ -208,7 +213,7 @@ class Launcher:
         finally:
             assert condition(), f"{what} (exit code {self.code})\n{self.said}"
 
-    async def ends(self, within: float = 20.0) -> int:
+    async def ends(self, within: float = 30.0) -> int:
         """Wait for the end; returns the exit code."""
         try:
             await until(lambda: self.code is not None, within, "the launcher's end", every=0.03)
@@ -251,9 +256,7 @@ class Launcher:
         wanted = f"FAKE_ENGINE={self.knobs_file}".encode()
         noted = self.folder / "workers"
         workers = {int(pid) for pid in noted.read_text().split()} if noted.exists() else set()
-        return [
-            pid for pid in _pids() if (pid in workers or wanted in _environment(pid)) and start_of(pid)
-        ]
+        return [pid for pid in _pids() if (pid in workers or wanted in _environment(pid)) and start_of(pid)]
 
     def nothing_left(self) -> None:
         """No process, no memory, no port. Raises AssertionError."""
