@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TextIO
 from urllib.parse import urlsplit
 
 import structlog
@@ -18,9 +18,11 @@ from structlog.typing import FilteringBoundLogger
 
 from router import __version__
 from router.admin.app import build_admin
+from router.admin.operator import Operator
 from router.admin.view import AdminView
-from router.config import Config
+from router.config import Config, resolved
 from router.config.schema import Engine, RoutingRule
+from router.config.schema import Policy as PolicyConfig
 from router.control.client import Endpoint, make_client
 from router.control.monitor import EngineMonitor, Rhythm
 from router.control.wiring import Wiring
@@ -35,7 +37,8 @@ from router.core.pair import Pair
 from router.core.policy import FixedPolicy, Policy, ThresholdPolicy
 from router.core.reconcile import Reconciler
 from router.core.words import Path, Placement
-from router.lifetime import Port, Router
+from router.lifetime import Current, Port, Router
+from router.observe.decisions import DecisionLog
 from router.observe.fanout import Fanout
 from router.observe.logs import LogObserver
 from router.observe.metrics import Metrics
@@ -50,7 +53,7 @@ from router.proxy.endpoint import DataPort
 from router.proxy.keys import ClientKeys
 from router.proxy.link import EngineLink
 from router.proxy.settings import Services, Settings
-from router.server.listener import bind, build_server
+from router.server.listener import StartError, bind, build_server
 from router.server.protocol import HeadLimits
 from router.upstream.pool import Pool
 
@@ -59,7 +62,7 @@ def build_router(config: Config) -> Router:
     """A router ready to start; both ports are bound. Call it inside a running event loop.
 
     Raises:
-        BindError: a port cannot be had.
+        StartError: a port cannot be had, or a file not be written.
     """
     clock = asyncio.get_running_loop().time
     log: FilteringBoundLogger = structlog.get_logger("router")
@@ -73,10 +76,13 @@ def build_router(config: Config) -> Router:
 
     recent = Recent(clock, accept_length)
     metrics = Metrics(registry, pair_config.name, tuple(engines), accept_length)
-    observer = Fanout(
-        (metrics, recent, LogObserver(log, pair_config.name, logging.getLogger("router").isEnabledFor)), log
-    )
+    current = Current(config)
+    rules = partial(policy_rules, current)
+    decisions = DecisionLog(pair_config.name, rules, clock, time.time, open_log(config.log.decisions))
+    lines = LogObserver(log, pair_config.name, logging.getLogger("router").isEnabledFor)
+    observer = Fanout((metrics, recent, decisions, lines), log)
     services = build_services(config, engines, clock, observer)
+    services.pair.on_record = decisions.record
     wiring = Wiring(services.pair, partial(cross, services, readings), log)
     watched = Watched(services.pair, readings, clock, wiring.identity)
     watch_process(registry, asyncio.get_running_loop())
@@ -90,6 +96,8 @@ def build_router(config: Config) -> Router:
         ready=lambda: services.pair.serving() and not services.draining,
         draining=lambda: services.draining,
         wall=time.time,
+        operator=Operator(services.pair, lambda: current.reload, log),
+        decisions=decisions.render,
     )
     admin_app = build_admin(
         view, registry, config.admin.token.get_secret_value(), config.admin.allowed_hosts, config.admin.host
@@ -141,9 +149,40 @@ def build_router(config: Config) -> Router:
         watch,
         wiring,
         registry,
-        config.server.drain_timeout,
+        current,
         log,
     )
+
+
+def policy_rules(current: Current) -> dict[str, Any]:
+    """What the policy in force can be built from again."""
+    config = current.config
+    pair = config.pairs[0]
+    paths = [path.value for path in Path if pair.engine(path)]
+    return {**resolved(config)["policy"], "placement": pair.placement.value, "paths": paths}
+
+
+def policy_from_rules(rules: Mapping[str, Any]) -> Policy:
+    """The policy that `policy_rules` described. Raises ValueError, KeyError."""
+    placement, paths = Placement(rules["placement"]), tuple(Path(path) for path in rules["paths"])
+    section = {key: value for key, value in rules.items() if key not in ("placement", "paths")}
+    return build_policy(PolicyConfig.model_validate(section), placement, paths)
+
+
+def open_log(name: str | None) -> TextIO | None:
+    """The file that switches are appended to, if there is to be one.
+
+    Raises:
+        StartError: it cannot be written.
+    """
+    if name is None:
+        return None
+    try:
+        return open(name, "a", encoding="utf-8")
+    except OSError as error:
+        raise StartError(
+            f"log.decisions {name} cannot be written: {(error.strerror or '').lower()}"
+        ) from None
 
 
 def build_services(
@@ -165,7 +204,7 @@ def build_services(
         pair_config.name,
         pair_config.placement,
         {path: EngineHealth(*health_rules(config)) for path in engines},
-        build_policy(config, pair_config.placement, tuple(engines)),
+        build_policy(config.policy, pair_config.placement, tuple(engines)),
         ledger,
         clock,
         observer,
@@ -210,22 +249,21 @@ def apply_config(router: Router, config: Config) -> None:
     services.door.max_active = services.pair.max_excess = config.server.max_active
     services.door.queue_size = config.server.queue_size
     services.budget.limit = config.server.body_memory
-    router.drain_timeout = config.server.drain_timeout
+    router.current.config = config
     breaker, probes = health_rules(config)
     for path, health in services.pair.engines.items():
         health.set_rules(breaker, probes)
         services.engines[path].pool.connect_timeout = config.timeouts.connect
     for monitor in router.monitors:
         monitor.rhythm = rhythm(config)
-    services.pair.policy = build_policy(config, services.pair.placement, tuple(services.pair.engines))
+    services.pair.policy = build_policy(config.policy, services.pair.placement, tuple(services.pair.engines))
     router.wiring.judge()
     services.door.pump()
     router.evaluate()
 
 
-def build_policy(config: Config, placement: Placement, paths: tuple[Path, ...]) -> Policy:
+def build_policy(policy: PolicyConfig, placement: Placement, paths: tuple[Path, ...]) -> Policy:
     """The policy that the configuration names, for a pair that has these paths."""
-    policy = config.policy
     if placement is Placement.SINGLE:
         return FixedPolicy(paths[0], "single")
     if policy.path is not None:

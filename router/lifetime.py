@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import httpx
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
+from router.config import Config
 from router.control.monitor import EngineMonitor
 from router.control.wiring import Wiring
 from router.core.failure import Failure, Kind
@@ -39,6 +40,14 @@ class Port:
         return number
 
 
+@dataclass(slots=True)
+class Current:
+    """The configuration in force, and how it is read again; `reload` is None without a file."""
+
+    config: Config
+    reload: Callable[[], bool] | None = None
+
+
 class Router:
     """Everything that runs, and the order in which it starts and ends.
 
@@ -51,7 +60,7 @@ class Router:
         watch: logs changes of health.
         wiring: judges what the engines are.
         registry: of its metrics.
-        drain_timeout: seconds that open requests get after the stop signal; 0: none.
+        current: the configuration in force.
         log: of what happens to the router itself.
     """
 
@@ -66,7 +75,7 @@ class Router:
         watch: HealthWatch,
         wiring: Wiring,
         registry: CollectorRegistry,
-        drain_timeout: float,
+        current: Current,
         log: FilteringBoundLogger,
     ) -> None:
         self.services = services
@@ -78,7 +87,7 @@ class Router:
         self._watch = watch
         self.wiring = wiring
         self.registry = registry
-        self.drain_timeout = drain_timeout
+        self.current = current
         self._log = log
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -97,9 +106,10 @@ class Router:
         """
         self.services.draining = True
         self.data.server.stop_listening()
-        self._log.info("draining", in_flight=self.services.pair.ledger.n, limit=self.drain_timeout)
+        limit = self.current.config.server.drain_timeout
+        self._log.info("draining", in_flight=self.services.pair.ledger.n, limit=limit)
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.drain_timeout
+        deadline = loop.time() + limit
         while self._data_port.exchanges and loop.time() < deadline and not hurry.is_set():
             await asyncio.sleep(0.05)
         if self._data_port.exchanges:

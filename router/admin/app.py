@@ -1,8 +1,12 @@
-"""The admin port: metrics, probes and status. Everything here is read only and holds no secret."""
+"""The admin port: metrics, probes, status, the live page, and what an operator may change.
+
+What can be read is open to whoever reaches the port and holds no secret; changes need the token.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
@@ -10,27 +14,23 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
+from router.admin.control import control_routes
 from router.admin.guard import HostCheck, SafeHeaders, error_response
+from router.admin.openapi import describe
 from router.admin.status import status_view
 from router.admin.view import AdminView
 from router.core.failure import TABLE, Kind
 from router.observe.exposition import render
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>spec-router</title>
-<h1>spec-router</h1>
-<ul>
-<li><a href="/admin/status">/admin/status</a>: what it is doing now, as JSON
-<li><a href="/metrics">/metrics</a>: for Prometheus
-<li><a href="/healthz">/healthz</a>: it runs
-<li><a href="/readyz">/readyz</a>: it can serve requests
-</ul>
-</html>
-"""
+_STATIC = Path(__file__).parent / "static"
+# The page loads its own two files and asks for the status; nothing else, and nothing from elsewhere.
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
 
 
 def build_admin(
@@ -45,7 +45,7 @@ def build_admin(
     Args:
         view: the running router.
         registry: its metrics.
-        token: what calls that change something must show; there are none yet.
+        token: what calls that change something must show.
         allowed_hosts: names under which the port may be asked, besides loopback ones and `bind_host`.
         bind_host: the address it listens on.
     """
@@ -69,8 +69,15 @@ def build_admin(
     async def status(request: Request) -> Response:
         return JSONResponse(status_view(view))
 
+    async def decisions(request: Request) -> Response:
+        return Response(view.decisions(), media_type="application/json")
+
+    async def openapi(request: Request) -> Response:
+        return JSONResponse(describe(view.version))
+
     async def page(request: Request) -> Response:
-        return HTMLResponse(_PAGE)
+        html = (_STATIC / "page.html").read_bytes()
+        return HTMLResponse(html, headers={"content-security-policy": _PAGE_POLICY})
 
     app = Starlette(
         routes=[
@@ -79,7 +86,11 @@ def build_admin(
             Route("/health", alive),
             Route("/readyz", ready),
             Route("/admin/status", status),
+            Route("/admin/decisions", decisions),
+            Route("/openapi.json", openapi),
             Route("/", page),
+            Mount("/static", StaticFiles(directory=_STATIC)),
+            *control_routes(view.operator, token),
         ],
         middleware=[
             Middleware(SafeHeaders),

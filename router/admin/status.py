@@ -6,7 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from router.admin.view import AdminView
+from router.core.pair import Pair, Pin
 from router.core.policy import Policy, Switch, ThresholdPolicy
+from router.core.sentences import why_active, why_switched
 from router.core.words import Path
 from router.observe.recent import Recent
 from router.observe.state import Watched
@@ -37,6 +39,8 @@ def status_view(view: AdminView) -> dict[str, Any]:
                 "n": pair.ledger.n,
                 "excess": pair.excess,
                 "problems": [{"fault": each.fault.value, "text": each.text} for each in pair.problems],
+                "why": _why(pair),
+                "pin": _pin(pair.pin, now),
                 "queued": pair.ledger.queued,
                 "mixed_seconds": round(pair.ledger.mixed_seconds(), 3),
                 "paths": {path.value: _path(path, watched, view.recent, now) for path in pair.engines},
@@ -57,6 +61,18 @@ def _policy(policy: Policy) -> dict[str, Any]:
     }
 
 
+def _why(pair: Pair) -> str:
+    last = pair.switches[-1] if pair.switches else None
+    return why_active(pair.policy, pair.state, last, pair.pin.reason if pair.pin else None)
+
+
+def _pin(pin: Pin | None, now: float) -> dict[str, Any] | None:
+    if pin is None:
+        return None
+    left = None if pin.until is None else round(max(0.0, pin.until - now), 1)
+    return {"path": pin.path.value, "reason": pin.reason, "seconds_left": left}
+
+
 def _path(path: Path, watched: Watched, recent: Recent, now: float) -> dict[str, Any]:
     engine = watched.pair.engines[path]
     load = watched.load(path)
@@ -65,6 +81,7 @@ def _path(path: Path, watched: Watched, recent: Recent, now: float) -> dict[str,
     return {
         "active": watched.pair.ledger.active_on(path),
         "up": engine.up(now),
+        "drained": engine.drained,
         "breaker": engine.breaker.state(now).value,
         "running": load and load.running,
         "waiting": load and load.waiting,
@@ -86,4 +103,5 @@ def _switch(switch: Switch, to_wall: float) -> dict[str, Any]:
         "n": switch.n,
         "excess": switch.excess,
         "reason": switch.reason.value,
+        "why": why_switched(switch),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from router.admin.operator import Operator
 from router.observe.recent import Recent
 from router.observe.state import Watched
 
@@ -20,6 +21,8 @@ class AdminView:
         ready: True if requests can be served now.
         draining: True once the router is shutting down.
         wall: seconds since the epoch, to tell when switches were.
+        operator: changes what may be changed.
+        decisions: the recent decisions as JSON.
     """
 
     version: str
@@ -28,3 +31,5 @@ class AdminView:
     ready: Callable[[], bool]
     draining: Callable[[], bool]
     wall: Callable[[], float]
+    operator: Operator
+    decisions: Callable[[], bytes]

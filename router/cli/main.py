@@ -9,6 +9,7 @@ import typer
 
 from router import __version__
 from router.cli.check import check as run_check
+from router.cli.commands import app as operating
 from router.cli.demo import demo as run_demo
 from router.cli.launch import LaunchOptions
 from router.cli.launch import launch as run_launch
@@ -202,6 +203,9 @@ def launch(
 
 def _given(flags: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in flags.items() if value not in (None, {})}
+
+
+app.add_typer(operating)
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from router.lifetime import Router
 from router.observe.logs import configure
 from router.observe.reloads import ReloadMetrics
 from router.reload import Reloader
-from router.server.listener import BindError
+from router.server.listener import StartError
 
 FAILED_START = 2
 
@@ -35,14 +35,14 @@ def serve(config_path: Path) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run(config_path, config))
-    except BindError as error:
+    except StartError as error:
         print(f"{config_path}: {error}", file=sys.stderr)
         return FAILED_START
     return 0
 
 
 async def run(config_path: Path, config: Config) -> None:
-    """Serve until a signal. Raises BindError."""
+    """Serve until a signal. Raises StartError."""
     signals = Signals()
     signals.install()
     await serve_until(config_path, config, signals)
@@ -52,7 +52,7 @@ async def serve_until(config_path: Path, config: Config, signals: Signals) -> No
     """Serve until told to stop, then drain; `hurry` ends the drain. SIGHUP or a changed file reloads.
 
     Raises:
-        BindError: a port cannot be had.
+        StartError: a port cannot be had, or a file not be written.
     """
     router = build_router(config)
     log = structlog.get_logger("router")
@@ -64,7 +64,7 @@ async def serve_until(config_path: Path, config: Config, signals: Signals) -> No
         ReloadMetrics(router.registry),
         log,
     )
-    signals.reload = reloader.reload
+    signals.reload = router.current.reload = reloader.reload
     await router.start()
     # What stands now stays: it need not be looked through for garbage every few thousand requests.
     gc.collect()

@@ -242,6 +242,7 @@ class Log(Section):
         Literal["debug", "info", "warning", "error"], one_of("debug", "info", "warning", "error")
     ] = "info"
     format: Annotated[Literal["auto", "text", "json"], one_of("auto", "text", "json")] = "auto"
+    decisions: FileName = None
 
 
 def _one_pair(value: object) -> tuple[object, ...]:

@@ -16,8 +16,12 @@ from router.server.protocol import GuardedProtocol, HeadLimits
 BACKLOG = 2048
 
 
-class BindError(Exception):
-    """A port that cannot be had; the message is one line for the operator."""
+class StartError(Exception):
+    """Why a router cannot start, in one line for the operator."""
+
+
+class BindError(StartError):
+    """A port that cannot be had."""
 
 
 def bind(host: str, port: int, what: str) -> socket.socket:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+import structlog
 import uvicorn
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,6 +25,7 @@ from starlette.types import ASGIApp
 
 from router.admin.app import build_admin
 from router.admin.guard import HostCheck, host_name, require_token
+from router.admin.operator import Operator
 from router.admin.status import SWITCHES_SHOWN, status_view
 from router.admin.view import AdminView
 from router.core.failure import Effect
@@ -52,6 +55,8 @@ def view(clock: FakeClock) -> AdminView:
         ready=pair.pair.serving,
         draining=lambda: False,
         wall=lambda: 1_000_000.0 + clock(),
+        operator=Operator(pair.pair, lambda: None, structlog.get_logger("test")),
+        decisions=lambda: b"{}",
     )
 
 
@@ -110,6 +115,7 @@ async def test_the_status_of_an_idle_router_is_known_null_or_zero(admin: httpx.A
     idle: dict[str, Any] = {
         "active": 0,
         "up": False,
+        "drained": False,
         "breaker": "closed",
         "running": None,
         "waiting": None,
@@ -134,6 +140,8 @@ async def test_the_status_of_an_idle_router_is_known_null_or_zero(admin: httpx.A
                 "n": 0,
                 "excess": 0,
                 "problems": [],
+                "why": "New requests go to speculative: load has stayed below 8 in flight since the start.",
+                "pin": None,
                 "queued": 0,
                 "mixed_seconds": 0.0,
                 "paths": {"speculative": idle, "baseline": idle},
@@ -160,8 +168,17 @@ def test_the_status_of_a_busy_router(view: AdminView, clock: FakeClock) -> None:
     assert (found["active_path"], found["since_seconds"]) == ("baseline", 2.5)
     assert (found["n"], found["queued"], found["mixed_seconds"]) == (9, 7, 2.5)
     assert found["switches"] == [
-        {"at": 1_001_000.0, "from": "speculative", "to": "baseline", "n": 9, "excess": 0, "reason": "high"}
+        {
+            "at": 1_001_000.0,
+            "from": "speculative",
+            "to": "baseline",
+            "n": 9,
+            "excess": 0,
+            "reason": "high",
+            "why": "load rose to 9 in flight",
+        }
     ]
+    assert found["why"] == "New requests go to baseline: load rose to 9 in flight."
     fast, plain = found["paths"]["speculative"], found["paths"]["baseline"]
     assert (fast["active"], fast["running"], fast["waiting"]) == (1, 4, 1)
     assert (fast["tokens_per_second"], fast["accept_length"]) == (50.0, 2.25)
@@ -191,11 +208,17 @@ async def test_the_page_needs_nothing_from_elsewhere(admin: httpx.AsyncClient) -
     assert answer.headers["content-type"].startswith("text/html")
     assert "/admin/status" in answer.text
     assert "//" not in answer.text
-    assert "src=" not in answer.text
+    assert set(re.findall(r'(?:src|href)="([^"]+)"', answer.text)) == {
+        *("/static/page.css", "/static/page.js"),
+        *("/metrics", "/admin/status", "/admin/decisions", "/openapi.json"),
+    }
+    for file in ("/static/page.css", "/static/page.js"):
+        assert (await admin.get(file)).status_code == 200
 
 
 @pytest.mark.parametrize(
-    "target", ["/nope", "/metrics/", "/admin", "/docs", "/openapi.json", "//metrics", "/v1/models"]
+    "target",
+    ["/nope", "/metrics/", "/admin", "/docs", "/static/", "/static/../app.py", "//metrics", "/v1/models"],
 )
 async def test_unknown_routes(admin: httpx.AsyncClient, target: str) -> None:
     answer = await admin.request("GET", f"http://127.0.0.1:29000{target}")
