@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tests.cases.kit.engine import FakeEngine
 from tests.support.leftovers import Errors, nothing_left
 from tests.support.running import Running, router_config, running
 
+HERE = Path(__file__).parent
 RouterFactory = Callable[..., Awaitable[Running]]
 
 
@@ -29,6 +31,17 @@ def pytest_asyncio_loop_factories(
     if item.path.name.startswith("test_upstream"):
         factories["asyncio"] = asyncio.new_event_loop
     return factories
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # anyio drops a connection without closing it when a probe is cancelled in the moment it stands, as may
+    # happen when a router stops. It has not begun to read by then; whatever the router itself opens has.
+    probe = pytest.mark.filterwarnings(
+        "ignore:unclosed resource <TCPTransport closed=False reading=False:ResourceWarning"
+    )
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(probe)
 
 
 @pytest.fixture(autouse=True)
