@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 # The final usage event, or the tail of a whole JSON answer behind its `usage`, fits well into this.
 TAIL = 4096
-# The tail grows to this size before it is cut back, so that most chunks cost no copy of it.
+# The tail grows to this size before it is looked through and cut back: most chunks cost a copy, no more.
 KEPT = TAIL + 2048
 # An error event of SGLang is a few hundred bytes; a longer one is not looked into.
 ERROR_LOOK = 4096
@@ -102,35 +102,42 @@ class Scanner:
         streamed: the answer is an event stream.
     """
 
-    __slots__ = ("_streamed", "_tail", "_unjudged", "error_code", "events")
+    __slots__ = ("_error_code", "_events", "_looked", "_streamed", "_tail", "_unjudged")
 
     def __init__(self, *, streamed: bool) -> None:
         self._streamed = streamed
         self._tail = bytearray()
+        self._looked = 0
         self._unjudged = 0
-        self.error_code: int | None = None
-        self.events = 0
+        self._error_code: int | None = None
+        self._events = 0
 
     def feed(self, data: bytes) -> None:
         """Take note of bytes that pass."""
-        tail, before = self._tail, len(self._tail)
-        tail += data
-        if self._streamed:
-            # From a little before the seam, for a blank line or a key that is cut in two.
-            self.events += tail.count(b"\n\n", before - 1 if before else 0)
-            if self._unjudged or tail.find(_ERROR_KEY, before - _SEAM if before > _SEAM else 0) >= 0:
-                self._judge_errors(before)
-        if len(tail) > KEPT:
-            del tail[:-TAIL]
+        self._tail += data
+        if len(self._tail) > KEPT:
+            self._look()
+            del self._tail[:-TAIL]
+            self._looked = TAIL
 
-    def _judge_errors(self, before: int) -> None:
+    def _look(self) -> None:
+        """Look through what came since the last look (from `_looked` on)."""
+        tail, began = self._tail, self._looked
+        if self._streamed and began < len(tail):
+            # From a little before, for a blank line or a key that is cut in two.
+            self._events += tail.count(b"\n\n", max(0, began - 1))
+            if self._unjudged or tail.find(_ERROR_KEY, max(0, began - _SEAM)) >= 0:
+                self._judge_errors(began)
+        self._looked = len(tail)
+
+    def _judge_errors(self, began: int) -> None:
         """Read each event that names an error, once its end has passed, from the line that names it.
 
-        The tail holds what chunks have cut off: the start of that line, and all of an event that is not
-        yet complete (`_unjudged` bytes); the latest chunk begins at `before`.
+        The tail holds what looks have cut off: the start of that line, and all of an event that is not
+        yet complete (`_unjudged` bytes); what is new begins at `began`.
         """
         seen = self._tail
-        look = max(0, before - (self._unjudged or _SEAM))
+        look = max(0, began - (self._unjudged or _SEAM))
         floor = look if self._unjudged else 0
         self._unjudged = 0
         while (at := seen.find(_ERROR_KEY, look)) >= 0:
@@ -142,8 +149,20 @@ class Scanner:
                 return
             code = event_error_code(event[:end]) if end else None
             if code is not None:
-                self.error_code = code
+                self._error_code = code
             look = floor = begin + (end or ERROR_LOOK)
+
+    @property
+    def error_code(self) -> int | None:
+        """The code of the latest event that carried an error; None if none did."""
+        self._look()
+        return self._error_code
+
+    @property
+    def events(self) -> int:
+        """Events so far: blank lines of a stream."""
+        self._look()
+        return self._events
 
     @property
     def done(self) -> bool:

@@ -42,6 +42,8 @@ class Client:
         self.gone: Kind | None = None
         self._receive = receive
         self._wire: Wire = scope["extensions"][WIRE]
+        # Send body bytes; False if the client is behind: wait for `drained` before the next.
+        self.write: Callable[[bytes], bool] = self._wire.write
 
     @property
     def committed(self) -> bool:
@@ -101,10 +103,6 @@ class Client:
         headers.append((b"x-request-id", self.request_id))
         self.status = status
         self._wire.start(status, headers)
-
-    def write(self, data: bytes) -> bool:
-        """Send body bytes; False if the client is behind: wait for `drained` before the next."""
-        return self._wire.write(data)
 
     async def drained(self) -> None:
         """Return when the client's connection has room for more."""

@@ -95,9 +95,14 @@ class Wire:
 
     def write(self, data: bytes) -> bool:
         """Send body bytes; False: wait for `drained` before the next."""
-        cycle = self._running()
-        if data and not cycle.disconnected:
-            self._send(b"%x\r\n%b\r\n" % (len(data), data) if cycle.chunked_encoding else data)
+        cycle = self.cycle
+        if cycle is not None and data and not cycle.disconnected:
+            if cycle.chunked_encoding:
+                data = b"%b%x\r\n%b\r\n" % (self._head, len(data), data)
+            elif self._head:
+                data = self._head + data
+            self._head = b""
+            self._transport.write(data)
         return not self._flow.write_paused
 
     def finish(self, data: bytes) -> None:

@@ -167,7 +167,7 @@ class Connection(asyncio.Protocol):
 
     def _pass_on(self, sink: Sink) -> bool:
         """Pour what is here; False if the reader must take over."""
-        if not self.flowing:
+        if self._complete or self._error is not None:
             return False
         return not self._chunks or sink(self._take())
 
@@ -224,7 +224,8 @@ class Connection(asyncio.Protocol):
         self._got_bytes = True
         try:
             self._parser.feed_data(data)
-            self._bound_head(len(data))
+            if not self._got_head:
+                self._bound_head(len(data))
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             if not self._complete:
                 kind = Kind.BROKEN if self.body_began else Kind.PROTOCOL
@@ -241,10 +242,9 @@ class Connection(asyncio.Protocol):
 
     def _bound_head(self, received: int) -> None:
         """The parser keeps a field without end to itself, so an unfinished head is judged by its bytes."""
-        if not self._got_head:
-            self._head_size += received
-            if self._head_size > MAX_HEAD:
-                raise httptools.HttpParserError("response head too large")
+        self._head_size += received
+        if self._head_size > MAX_HEAD:
+            raise httptools.HttpParserError("response head too large")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
