@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from router.proxy.body import MIN_RATE
 from tests.cases.kit.client import (
     CHAT,
     End,
@@ -172,18 +173,21 @@ async def test_no_engine_left(router: Running, a: FakeEngine, b: FakeEngine) -> 
 
 
 async def test_a_body_that_stalls(start: RouterFactory, a: FakeEngine, b: FakeEngine) -> None:
-    router = await start(a, b, timeouts={"client_body": "200ms"})
+    router = await start(a, b, timeouts={"client_body": "400ms"})
     async with await RawClient.connect(router.data) as client:
         await client.request(good()[:-5])
         error = assert_openai_error(await client.response(within=2.0), 408)
         assert error["code"] == "request_timeout"
-    slow = good()
+    piece = b" " * MIN_RATE
+    data = post(piece * 6 + b"{}")
     async with await RawClient.connect(router.data) as client:
-        await client.request(slow[:-5])
-        for at in range(5, 0, -1):  # each piece in time, all of them later than the limit
-            await asyncio.sleep(0.08)
-            await client.send(slow[-at : len(slow) - at + 1])
+        began = time.monotonic()
+        await client.request(data[: -len(piece) * 6])
+        for at in range(6, 0, -1):  # each piece in time, all of them later than the limit
+            await asyncio.sleep(0.1)
+            await client.send(data[len(data) - at * len(piece) :][: len(piece)])
         assert (await client.response(within=2.0)).status == 200
+        assert time.monotonic() - began > 0.55
     assert len(a.requests) == 1
 
 
