@@ -18,6 +18,7 @@ from router.cli.plan import plan as run_plan
 from router.cli.serve import serve as run_serve
 from router.cli.sim import Where
 from router.cli.sim import sim as run_sim
+from router.cli.verify import app as verifying
 from router.core.words import Path as EnginePath
 from router.core.words import Placement
 
@@ -206,6 +207,7 @@ def _given(flags: dict[str, object]) -> dict[str, object]:
 
 
 app.add_typer(operating)
+app.add_typer(verifying)
 
 
 def main() -> None:

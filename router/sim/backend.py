@@ -17,7 +17,7 @@ from router.sim.errors import EngineError, LengthError, bad_request
 from router.sim.histogram import Histogram, latency_buckets
 from router.sim.params import SimParams
 from router.sim.request import Delivery, Phase, SimRequest
-from router.sim.text import text_key, write_script
+from router.sim.text import part, text_key, write_script
 
 Listener = Callable[[Choice, Delivery], None]
 
@@ -157,6 +157,9 @@ class Backend:
         natural = None if call.ignore_eos else self.params.natural_length
         key = text_key(self.params.seed, prompt.key, *own)
         script = write_script(key, max_tokens, natural=natural, stop=call.stop)
+        if self.params.diverge_at is not None and call.temperature == 0:
+            other = self.path is Path.SPECULATIVE
+            script = part(script, self.params.diverge_at, self.params.diverge_gap, other=other)
         request = SimRequest(rid, prompt.tokens, len(script.ids), script.finish, prompt.blocks)
         return Choice(rid, index, prompt, script, request)
 

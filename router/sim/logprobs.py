@@ -42,8 +42,11 @@ def native_logprobs(choice: Choice, top: int) -> dict[str, Any]:
     }
     if top:
         rows = [
-            [[_logprob(token) - rank, other, None] for rank, other in enumerate(neighbours(token, top))]
-            for token in ids
+            [
+                [_logprob(token) - rank * choice.script.gap(index), other, None]
+                for rank, other in enumerate(neighbours(token, top))
+            ]
+            for index, token in enumerate(ids)
         ]
         shown |= {"input_top_logprobs": [], "output_top_logprobs": rows}
     return shown

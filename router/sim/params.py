@@ -22,6 +22,8 @@ class SimParams:
     default_max_tokens: when a request says nothing.
     natural_length: median and log-normal sigma of an answer's own length in tokens; None: answers never
     stop early.
+    diverge_at: index of the token at which greedy answers of the speculative engine part from the baseline's;
+    None: they do not. `diverge_gap`: nats between the two candidates there.
     disconnect_poll: seconds between looks for a client that left, non-streamed requests only (SGLang: 4).
     waiting_timeout, running_timeout: seconds in the queue and in the batch after which a request is given up;
     None: never, SGLang's default. Like the two before, in real seconds.
@@ -44,6 +46,8 @@ class SimParams:
     disconnect_poll: float = 0.5
     waiting_timeout: float | None = None
     running_timeout: float | None = None
+    diverge_at: int | None = None
+    diverge_gap: float = 1.0
 
     def resolved_profile(self) -> Profile:
         """The profile with the running limit applied. Raises ProfileError."""
@@ -73,3 +77,5 @@ class SimOptions(TypedDict, total=False):
     disconnect_poll: float
     waiting_timeout: float | None
     running_timeout: float | None
+    diverge_at: int | None
+    diverge_gap: float

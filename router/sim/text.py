@@ -70,12 +70,18 @@ class Script:
     """An answer written in advance: per token its id and its JSON-escaped bytes.
 
     `finish` and `matched_stop` say how it ends (`matched_stop`: the EOS id, the stop string, or None).
+    `close` is a place where the second candidate is that many nats behind: (index, nats).
     """
 
     ids: list[int]
     pieces: list[bytes]
     finish: Finish
     matched_stop: int | str | None
+    close: tuple[int, float] | None = None
+
+    def gap(self, index: int) -> float:
+        """Nats between two neighbouring candidates at a place."""
+        return self.close[1] if self.close is not None and self.close[0] == index else 1.0
 
 
 def tokenize(text: str) -> list[str]:
@@ -136,6 +142,21 @@ def write_script(
         ids[-1], pieces[-1] = EOS_TOKEN, b""
     script = Script(ids, pieces, finish, matched)
     return _cut(script, choices, stop) if stop else script
+
+
+def part(script: Script, at: int, gap: float, *, other: bool) -> Script:
+    """The script with two close candidates at that place; with `other` it takes the second one.
+
+    A script that ends there or before is returned as it is.
+    """
+    if at >= len(script.ids) - 1:
+        return script
+    ids, pieces = script.ids, script.pieces
+    if other:
+        second = neighbours(ids[at], 2)[1]
+        ids = [*ids[:at], second, *ids[at + 1 :]]
+        pieces = [*pieces[:at], _ESCAPED[second - _FIRST_ID], *pieces[at + 1 :]]
+    return Script(ids, pieces, script.finish, script.matched_stop, (at, gap))
 
 
 def _cut(script: Script, choices: list[int], stop: Sequence[str]) -> Script:

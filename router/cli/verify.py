@@ -1,0 +1,158 @@
+"""`spec-router verify`: greedy equivalence of both paths."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from router.config import ConfigError, load_config
+from router.config.fields import URL_FORM
+from router.config.schema import Engine
+from router.core.words import Path
+from router.verify.ask import Refused, Target, Unreachable
+from router.verify.compare import NEAR_TIE, Row
+from router.verify.prompts import BUILT_IN, PromptsError, read_prompts
+from router.verify.report import as_json, as_table, doubts, verdict
+from router.verify.run import Result, compare_engines
+
+SAFE, UNSAFE, BAD_INPUT, UNREACHABLE = 0, 1, 2, 4
+KEY_VARIABLE = "SPEC_ROUTER_ENGINE_API_KEY"
+
+
+app = typer.Typer()
+
+
+@app.command(
+    epilog="Examples: spec-router verify -c config.yaml; "
+    "spec-router verify --speculative http://127.0.0.1:30001 --baseline http://127.0.0.1:30002 --json"
+)
+def verify(
+    config: Annotated[
+        FilePath, typer.Option("--config", "-c", help="Names the engines and their keys.")
+    ] = FilePath("config.yaml"),
+    speculative: Annotated[
+        str | None, typer.Option(help="URL of the speculative engine, instead of the configuration's.")
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="URL of the baseline engine, likewise.")] = None,
+    prompts: Annotated[
+        FilePath | None,
+        typer.Option(help='One prompt a line; .jsonl: a JSON string or {"prompt": …} a line.'),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, max=100_000, help="Longest answer.")] = 128,
+    gap: Annotated[
+        float, typer.Option(min=0.0, help="Nats within which two candidates count as a near-tie.")
+    ] = NEAR_TIE,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one answer.")] = 120.0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Ask both engines the same at temperature 0 and show where the answers part.
+
+    The engines are asked directly, past the router, one prompt after the
+    other; keep other load away from them meanwhile. With URLs on the command
+    line the key comes from SPEC_ROUTER_ENGINE_API_KEY.
+
+    Exit status: 0 a switch is safe (all answers are identical, or part only
+    at near-ties); 1 it is not; 2 the input is wrong; 4 an engine gives no
+    answer.
+    """
+    options = VerifyOptions(config, speculative, baseline, prompts, max_tokens, gap, timeout, json)
+    raise typer.Exit(run_verify(options))
+
+
+class BadInput(Exception):
+    """The command cannot be carried out as it was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """The command's options; `config` is read unless both URLs are given."""
+
+    config: FilePath
+    speculative: str | None
+    baseline: str | None
+    prompts: FilePath | None
+    max_tokens: int
+    gap: float
+    timeout: float
+    json: bool
+
+
+def run_verify(options: VerifyOptions) -> int:
+    """Compare, print, and return the exit status."""
+    try:
+        speculative, baseline = targets(options)
+        prompts = read_prompts(options.prompts) if options.prompts else BUILT_IN
+        result = asyncio.run(_with_progress(speculative, baseline, prompts, options))
+    except (BadInput, ConfigError, PromptsError, Refused) as error:
+        print(error, file=sys.stderr)
+        return BAD_INPUT
+    except Unreachable as error:
+        print(error, file=sys.stderr)
+        return UNREACHABLE
+    for doubt in doubts(result):
+        print(f"note: {doubt}", file=sys.stderr)
+    if options.json:
+        print(json.dumps(as_json(result), indent=2, ensure_ascii=False))
+    else:
+        console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+        console.print(as_table(result))
+        console.print(verdict(result), markup=False)
+    return SAFE if result.safe else UNSAFE
+
+
+def targets(options: VerifyOptions) -> tuple[Target, Target]:
+    """The two engines, by URL or from the configuration. Raises BadInput or ConfigError."""
+    urls = {Path.SPECULATIVE: options.speculative, Path.BASELINE: options.baseline}
+    if any(urls.values()):
+        missing = [path for path, url in urls.items() if not url]
+        if missing:
+            raise BadInput(f"--{missing[0]} is missing; allowed: both URLs, or none and a configuration")
+        key = os.environ.get(KEY_VARIABLE) or None
+        speculative, baseline = (Target(path, _checked(path, url or ""), key) for path, url in urls.items())
+        return speculative, baseline
+    pair = load_config(options.config, os.environ).pairs[0]
+    engines = [(path, pair.engine(path)) for path in Path]
+    found = [_target(path, engine) for path, engine in engines if engine is not None]
+    if len(found) != 2:
+        raise BadInput(f"{options.config}: the pair has one engine; there is nothing to compare")
+    return found[0], found[1]
+
+
+def _checked(path: Path, url: str) -> str:
+    try:
+        return Engine.model_validate({"url": url}).url
+    except ValueError:
+        raise BadInput(f"--{path} is not a usable URL; allowed: {URL_FORM}") from None
+
+
+def _target(path: Path, engine: Engine) -> Target:
+    return Target(path, engine.url, engine.api_key.get_secret_value() if engine.api_key else None)
+
+
+async def _with_progress(
+    speculative: Target, baseline: Target, prompts: tuple[str, ...], options: VerifyOptions
+) -> Result:
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task("comparing", total=len(prompts))
+
+        def on_row(row: Row) -> None:
+            progress.advance(task)
+
+        return await compare_engines(
+            speculative,
+            baseline,
+            prompts,
+            max_tokens=options.max_tokens,
+            timeout=options.timeout,
+            gap=options.gap,
+            on_row=on_row,
+        )
