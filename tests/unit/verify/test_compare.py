@@ -81,7 +81,7 @@ def test_an_answer_of_the_engine_is_read() -> None:
     }
     found = read_answer(said)
     assert found.tokens == (5, 6)
-    assert found.top == ({5: Candidate(5, -0.5, "a"), 8: Candidate(8, -2.0, "b")}, {})
+    assert found.top == ({5: Candidate(5, -0.5, "a"), 8: Candidate(8, -2.0, None)}, {})
     del said["meta_info"]["output_top_logprobs"]
     assert read_answer(said) == Answer((5, 6))
 
