@@ -44,13 +44,22 @@ class TerminalSignals(Signals):
     def __init__(self) -> None:
         super().__init__()
         self._had_terminal = has_terminal()
+        self._shown = [number for number in (1, 2) if os.isatty(number)]
 
     def hang_up(self) -> None:
         """Stop if the terminal has gone, else reload."""
         if self._had_terminal and not has_terminal():
+            self._show_nothing()
             self.stop()
         else:
             super().hang_up()
+
+    def _show_nothing(self) -> None:
+        """What is still written must not fail."""
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        for number in self._shown:
+            os.dup2(nowhere, number)
+        os.close(nowhere)
 
 
 def has_terminal() -> bool:

@@ -13,7 +13,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -58,12 +58,25 @@ class Reaper:
         self._seen = ended
 
 
-def orphans(own: Iterable[int]) -> list[Process]:
-    """Living processes that were inherited, with their descendants; `own` are children, not orphans."""
+def children() -> frozenset[tuple[int, int]]:
+    """Children of this process now. Those it has before it starts any are not of its making."""
+    me = os.getpid()
+    return frozenset(process.key for process in processes().values() if process.parent == me)
+
+
+def orphans(own: Iterable[int], before: Collection[tuple[int, int]] = ()) -> list[Process]:
+    """Living processes that were inherited, with their descendants.
+
+    Args:
+        own: children that are no orphans.
+        before: children that were there first, as behind `other-program & exec spec-router launch`.
+    """
     everything, known = processes(), set(own)
     me = os.getpid()
     heads = {
-        process.pid for process in everything.values() if process.parent == me and process.pid not in known
+        process.pid
+        for process in everything.values()
+        if process.parent == me and process.pid not in known and process.key not in before
     }
     found = heads | descendants(everything, heads)
     return [everything[pid] for pid in found if not everything[pid].zombie]

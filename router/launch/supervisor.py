@@ -16,8 +16,9 @@ from router.launch.engine import Engine
 from router.launch.engine_log import Stage
 from router.launch.failures import ending, explain, known_failures
 from router.launch.files import LaunchFileError
+from router.launch.memory import STILL, used_on
 from router.launch.meter import Meter
-from router.launch.process import Reaper, orphans, send
+from router.launch.process import Reaper, children, orphans, send
 from router.launch.procfs import Process
 from router.launch.record import Entry
 from router.launch.sequence import Do, Ended, Phase, Rules, Sequence, Step
@@ -61,6 +62,9 @@ class Supervisor:
         self._setup = setup
         self._view = view
         self._reaper = Reaper() if subreaper else None
+        self._before = children()
+        self._meter = meter
+        self._level: dict[Path, int] = {}
         self._known = known_failures()
         self._jobs: dict[Path, asyncio.Task[None]] = {}
         self._endings: set[asyncio.Task[None]] = set()
@@ -191,6 +195,17 @@ class Supervisor:
         starting = any(self.sequence.phase(path) is Phase.STARTING for path in self.engines)
         self._next_scan = self._now() + (SCAN_STARTING if starting else SCAN_UP)
         await asyncio.to_thread(self._remember)
+        if starting and self._meter is not None:
+            await self._weigh(self._meter)
+
+    async def _weigh(self, meter: Meter) -> None:
+        """Growing memory is progress too: a model of one file may load for long without a word."""
+        gpus = await meter.read()
+        for path in self.engines:
+            used = sum(used_on(gpus, self._setup.plan.engine(path).gpus).values())
+            if abs(used - self._level.get(path, 0)) >= STILL:
+                self._level[path] = used
+                self.sequence.progressed(path, self._now())
 
     def _remember(self) -> None:
         self._adopt()
@@ -216,7 +231,7 @@ class Supervisor:
         if self._reaper is None or len(parents) != 1 or parents[0].process is None:
             return
         claimed = {pid for engine in running for pid in engine.pids()}
-        for orphan in orphans([*self._main_pids(), *claimed]):
+        for orphan in orphans([*self._main_pids(), *claimed], self._before):
             parents[0].process.adopt(orphan)
 
     def _main_pids(self) -> list[int]:
@@ -272,7 +287,9 @@ class Supervisor:
             await asyncio.sleep(0.05)
         await asyncio.gather(*(self._end(engine) for engine in running))
         if self._reaper:
-            await self._until_gone(partial(orphans, self._main_pids()), signal.SIGKILL, KILL_LIMIT)
+            await self._until_gone(
+                partial(orphans, self._main_pids(), self._before), signal.SIGKILL, KILL_LIMIT
+            )
             self._reaper.reap([])
             self._reaper.reap([])
 

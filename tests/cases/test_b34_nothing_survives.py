@@ -100,7 +100,7 @@ async def test_the_end_of_its_terminal_leaves_nothing(launch: Any) -> None:
         await until(lambda: _drained(master) or own.router_status() == 200, 45, "a ready router", every=0.05)
     finally:
         os.close(master)
-    await own.ends(15)
+    assert await own.ends(15) == 0
     own.nothing_left()
 
 
@@ -122,6 +122,7 @@ async def test_its_own_crash_leaves_nothing(launch: Any) -> None:
     own.nothing_left()
 
 
+@pytest.mark.timeout(300)
 async def test_after_sigkill_the_next_start_names_and_ends_what_is_left(launch: Any) -> None:
     own, other = launch(), launch(knobs={})
     own.start("--no-serve")
