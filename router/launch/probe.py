@@ -14,9 +14,9 @@ import httpx
 DECODE_TOKENS = 32
 PROMPT_TOKENS = 16
 FIRST_TOKEN_ID = 10
-"""Ids from here on are ordinary tokens in every vocabulary; those below are often special."""
+"""Ids from here on are ordinary tokens, in small vocabularies too; those below are often special."""
 
-TOKEN_IDS = 200
+TOKEN_IDS = 64
 
 
 class NotYet(Exception):
