@@ -18,7 +18,8 @@ Standing, from the best to the worst evidence:
   good, but a probe alone never takes the last engine away;
 * `good`: everything else, an engine not yet probed included.
 
-A probe that fails while the engine delivers bytes proves only that the engine is busy, and is ignored.
+A probe that fails while the engine delivers bytes, or when it has just done so, proves only that it is
+busy, and is ignored.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ from enum import StrEnum
 
 from router.core.failure import Effect
 from router.core.words import BreakerState
+
+# Seconds for which bytes speak for an engine against the probes that begin behind them: flow is told with a
+# delay, and an answer of "unwell" takes no time at all.
+FLOW_SPEAKS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +200,7 @@ class EngineHealth:
         self._record(self._deep, found, began)
 
     def _record(self, track: _ProbeTrack, found: Probe, began: float) -> None:
-        if found is Probe.FAILED and self._flowed_at is not None and self._flowed_at >= began:
+        if found is Probe.FAILED and self._flowed_at is not None and began - self._flowed_at <= FLOW_SPEAKS:
             return
         if found is Probe.OK:
             self.seen_up = True

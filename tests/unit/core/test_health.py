@@ -188,7 +188,7 @@ def test_a_process_that_is_gone_takes_the_doubt_about_its_scheduler_with_it() ->
 
 
 @pytest.mark.parametrize(
-    ("flowed_at", "standing"), [(None, "doubtful"), (4.875, "doubtful"), (5.0, "good"), (6.0, "good")]
+    ("flowed_at", "standing"), [(None, "doubtful"), (2.875, "doubtful"), (3.0, "good"), (6.0, "good")]
 )
 def test_a_probe_that_fails_while_bytes_flow_proves_nothing(flowed_at: float | None, standing: str) -> None:
     engine = health()
