@@ -53,6 +53,7 @@ from router.proxy.endpoint import DataPort
 from router.proxy.keys import ClientKeys
 from router.proxy.link import EngineLink
 from router.proxy.settings import Services, Settings
+from router.proxy.trace import Tracer
 from router.server.listener import StartError, bind, build_server
 from router.server.protocol import HeadLimits
 from router.upstream.pool import Pool
@@ -62,7 +63,7 @@ def build_router(config: Config) -> Router:
     """A router ready to start; both ports are bound. Call it inside a running event loop.
 
     Raises:
-        StartError: a port cannot be had, or a file not be written.
+        StartError: a port cannot be had, a file not be written, or an extra is missing.
     """
     clock = asyncio.get_running_loop().time
     log: FilteringBoundLogger = structlog.get_logger("router")
@@ -83,6 +84,7 @@ def build_router(config: Config) -> Router:
     observer = Fanout((metrics, recent, decisions, lines), log)
     services = build_services(config, engines, clock, observer)
     services.pair.on_record = decisions.record
+    services.tracer = build_tracer(config)
     wiring = Wiring(services.pair, partial(cross, services, readings), log)
     watched = Watched(services.pair, readings, clock, wiring.identity)
     watch_process(registry, asyncio.get_running_loop())
@@ -183,6 +185,27 @@ def open_log(name: str | None) -> TextIO | None:
         raise StartError(
             f"log.decisions {name} cannot be written: {(error.strerror or '').lower()}"
         ) from None
+
+
+def build_tracer(config: Config) -> Tracer | None:
+    """What follows requests, if they are to be followed.
+
+    Raises:
+        StartError: OpenTelemetry is not installed.
+    """
+    tracing = config.tracing
+    if tracing.endpoint is None:
+        return None
+    try:
+        # Here, because only those who trace need to have it and to wait for its import.
+        from router.observe.tracing import Tracing, otlp
+
+        processor = otlp(tracing.endpoint)
+    except ImportError as error:
+        raise StartError(
+            f"tracing.endpoint needs OpenTelemetry ({error}): pip install 'spec-router[tracing]'"
+        ) from None
+    return Tracing(processor, tracing.sample, __version__, config.pairs[0].name)
 
 
 def build_services(

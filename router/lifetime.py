@@ -132,6 +132,8 @@ class Router:
         for link in self.services.engines.values():
             link.pool.close()
         await self._client.aclose()
+        if self.services.tracer is not None:
+            await asyncio.to_thread(self.services.tracer.close)
         self._log.info("stopped", open_leases=self.services.pair.ledger.n)
 
     def evaluate(self) -> None:

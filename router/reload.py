@@ -23,6 +23,7 @@ NEEDS_RESTART = (
     "server.port",
     "admin",
     "pairs",
+    "tracing",
     "timeouts.client_header",
     "timeouts.keep_alive",
 )

@@ -111,7 +111,7 @@ def _host(value: object) -> str:
 
 
 def _file_name(value: object) -> str | None:
-    if _is_nothing(value):
+    if is_nothing(value):
         return None
     text = _text(value, "the path of a file, or null")
     if "\0" in text:
@@ -138,17 +138,18 @@ def _client_key(value: object) -> SecretStr:
     return SecretStr(text.lower())
 
 
-def _is_nothing(value: object) -> bool:
+def is_nothing(value: object) -> bool:
+    """Whether the value is null or empty, in the file or in the environment it names."""
     bare = value.get_secret_value() if isinstance(value, SecretStr) else value
     return bare is None or bare == "" or (isinstance(bare, FromEnv) and typed(bare) is None)
 
 
 def _optional_key(value: object) -> SecretStr | None:
-    return None if _is_nothing(value) else _key(value)
+    return None if is_nothing(value) else _key(value)
 
 
 def _token(value: object) -> SecretStr:
-    return SecretStr("") if _is_nothing(value) else _key(value)
+    return SecretStr("") if is_nothing(value) else _key(value)
 
 
 def _field_path(value: object) -> str:

@@ -32,6 +32,7 @@ from router.config.fields import (
 )
 from router.config.launch import Launch
 from router.config.section import Section
+from router.config.tracing import Tracing
 from router.config.units import Duration, PositiveDuration, PositiveSize, format_size
 from router.core.words import Path, Placement
 
@@ -268,6 +269,7 @@ class Config(Section):
     health: Health = Health()
     engine: EngineCalls = EngineCalls()
     log: Log = Log()
+    tracing: Tracing = Tracing()
     launch: Launch | None = None
 
     @field_validator("launch")

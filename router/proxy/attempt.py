@@ -18,6 +18,7 @@ from router.core.words import Path
 from router.proxy.body import HeldBody
 from router.proxy.client import Client
 from router.proxy.link import EngineLink
+from router.proxy.trace import in_context
 from router.proxy.watchdog import Watchdog
 from router.upstream.connection import Connection
 
@@ -226,14 +227,19 @@ class Attempt:
         return Effect.NEUTRAL if connection.status >= 400 else Effect.SUCCESS
 
 
-def request_head(link: EngineLink, target: bytes, client: Client, length: int) -> bytes:
-    """The head of the request to the engine."""
+def request_head(
+    link: EngineLink, target: bytes, client: Client, length: int, context: Headers | None = None
+) -> bytes:
+    """The head of the request to the engine; a trace's `context` replaces the client's."""
+    headers = request_headers(client.headers, link.api_key)
+    if context is not None:
+        headers = in_context(headers, context)
     lines = [
         b"POST " + target + b" HTTP/1.1\r\nhost: " + link.host,
         b"content-length: " + str(length).encode(),
         b"x-request-id: " + client.request_id,
     ]
-    lines += [name + b": " + value for name, value in request_headers(client.headers, link.api_key)]
+    lines += [name + b": " + value for name, value in headers]
     return b"\r\n".join(lines) + b"\r\n\r\n"
 
 

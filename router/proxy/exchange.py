@@ -58,6 +58,8 @@ class Exchange:
         self._queued_for = 0.0
         self._rid: bytes | None = None
         self._fields: Mapping[str, object] = {}
+        tracer = services.tracer
+        self._trace = tracer.begin(client.headers, self._began) if tracer is not None else None
 
     async def run(self) -> None:
         """Serve the request to its end."""
@@ -76,7 +78,10 @@ class Exchange:
         finally:
             if self._failure is not None and self._failure.row.rejection is not None:
                 services.observer.on_rejected(self._failure.row.rejection)
-            services.observer.on_finished(self._record(outcome))
+            record = self._record(outcome)
+            services.observer.on_finished(record)
+            if self._trace is not None:
+                self._trace.end(record)
 
     def end(self, failure: Failure) -> None:
         """End the request from outside, wherever it is, or cut a client that is being told of a failure."""
@@ -133,7 +138,11 @@ class Exchange:
         wish = read_wish(services, self._settings, self._route, self._client, self._fields)
         turn = Turn(services.door, services.pair, lease, wish)
         try:
-            decision = await turn.take(self._settings.queue_timeout)
+            if self._trace is None:
+                decision = await turn.take(self._settings.queue_timeout)
+            else:
+                with self._trace.queue():
+                    decision = await turn.take(self._settings.queue_timeout)
         finally:
             self._unreported = turn.decision
             self._queued_for = self._loop.time() - self._began
@@ -170,11 +179,18 @@ class Exchange:
         attempt = Attempt(
             link, decision, self._client, self._watchdog, self._progress, replayable, body, self._scanner
         )
-        head = request_head(link, self._target, self._client, len(body.data))
-        self._report(await attempt.run(head, fresh=fresh))
+        if self._trace is None:
+            head = request_head(link, self._target, self._client, len(body.data))
+            self._report(await attempt.run(head, fresh=fresh))
+            return
+        with self._trace.attempt(decision, fresh=fresh) as context:
+            head = request_head(link, self._target, self._client, len(body.data), context)
+            self._report(await attempt.run(head, fresh=fresh))
 
     def _scanner(self, decision: Decision, streamed: bool) -> Scanner:
-        """What looks on while the answer passes."""
+        """What looks on while the answer passes, which it is about to."""
+        if self._trace is not None:
+            self._trace.relay(self._progress.first_byte_at)
         if self._route.label != RESPONSES:
             return Scanner(streamed=streamed)
         affinity = self._services.affinity

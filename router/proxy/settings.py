@@ -17,6 +17,7 @@ from router.proxy.body import Peeker
 from router.proxy.budget import BodyBudget
 from router.proxy.keys import ClientKeys
 from router.proxy.link import EngineLink
+from router.proxy.trace import Tracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +58,4 @@ class Services:
     new_id: Callable[[], bytes]
     settings: Settings
     draining: bool = False
+    tracer: Tracer | None = None

@@ -141,7 +141,7 @@ def test_every_section_refuses_unknown_keys() -> None:
         return [value, *(section for _, inner in value for section in sections(inner))]
 
     found = sections(load_config(SHIPPED, {}))
-    assert len(found) == 16
+    assert len(found) == 17
     for section in found:
         assert section.model_config["extra"] == "forbid"
         assert section.model_config["frozen"] is True
