@@ -27,14 +27,14 @@ class Band:
 
     Attributes:
         crossover: N* and where it comes from.
-        high: N at or above which new requests go to baseline; infinite where speculation always wins.
-        low: smoothed N at or below which they come back; 0 where it never wins. low < high.
+        high: N at or above which new requests go to baseline; None where speculation always wins.
+        low: smoothed N at or below which they come back; None where it never wins. low < high.
         settles_at: N_eq; None without a crossover.
     """
 
     crossover: Crossover
-    high: float
-    low: float
+    high: float | None
+    low: float | None
     settles_at: float | None = None
 
 
@@ -42,9 +42,9 @@ def band(calibration: Calibration, accept_length: float, z: float = Z) -> Band:
     """The watermarks at this accept length (of an engine as fast as calibrated)."""
     found = calibration.crossover(accept_length)
     if found.reach is Reach.NONE:
-        return Band(found, 1.0, 0.0)
+        return Band(found, 1.0, None)
     if found.reach is Reach.ALWAYS:
-        return Band(found, math.inf, float(calibration.limit))
+        return Band(found, None, float(calibration.limit))
     high = UP * found.n
     settled = settles_at(calibration, accept_length, high)
     low = min(DOWN * found.n, settled - z * math.sqrt(settled))

@@ -16,8 +16,10 @@ from router.core.failure import Effect
 from router.core.health import EngineHealth, Standing
 from router.core.identity import Problem, Verdict
 from router.core.ledger import Clock, Ledger
+from router.core.live import Live, PathLive
 from router.core.policy import Policy, PolicyState, Snapshot, Switch
 from router.core.reconcile import Reconciler
+from router.core.shadow import Shadow
 from router.core.words import BreakerState, DecisionReason, Path, Placement
 
 SWITCHES_KEPT = 200
@@ -45,6 +47,7 @@ class Pair:
         observer: told of decisions and switches.
         reconcilers: what the engines hold beyond our leases, by path; none: nothing is known of it.
         max_excess: how many of those requests count at most.
+        measure: what a path's engine says of its speed now; none: nothing is known of it.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Pair:
         observer: Observer,
         reconcilers: Mapping[Path, Reconciler] | None = None,
         max_excess: int = 0,
+        measure: Callable[[Path], PathLive] | None = None,
     ) -> None:
         self.name = name
         self.placement = placement
@@ -70,6 +74,8 @@ class Pair:
         self._observer = observer
         self.reconcilers = dict(reconcilers or {})
         self.max_excess = max_excess
+        self._measure = measure or (lambda path: PathLive())
+        self.shadow: Shadow | None = None
         self.problems: tuple[Problem, ...] = ()
         first = policy.first_path if policy.first_path in self.engines else next(iter(self.engines))
         self.state = PolicyState(active=first, regime=first)
@@ -103,13 +109,15 @@ class Pair:
             self.pin = None
         excess = self.excess
         pin = self.pin.path if self.pin else None
-        seen = Snapshot(now, self.ledger.n + excess, self._eligible(now), pin, excess)
+        seen = Snapshot(now, self.ledger.n + excess, self._eligible(now), pin, excess, self._live())
         before = self.state
         self.state, switch = self.policy.step(before, seen)
         if switch:
             self.switches.append(switch)
             self._observer.on_switch(switch)
             self.on_record(before, seen, switch)
+        if self.shadow:
+            self.shadow.look(seen)
         return switch
 
     def decide(self, wish: Wish | None = None) -> Decision | None:
@@ -198,7 +206,7 @@ class Pair:
         wanted = self.pin.path if self.pin else self.state.regime
         if trial := self._trial(wish.path if wish else wanted, now):
             return trial
-        active = self.state.active
+        active = self.state.overflow or self.state.active
         if self._usable(active, now):
             return Decision(active, self._reason(active, wanted))
         # The policy leaves a path that cannot serve, so now none can: whichever may be tried is.
@@ -212,7 +220,7 @@ class Pair:
         return Decision(wish.path, wish.reason, trial=True) if engine.trial_free(now) else None
 
     def _reason(self, path: Path, wanted: Path) -> DecisionReason:
-        if path is not wanted:
+        if path not in (wanted, self.state.overflow):
             return DecisionReason.FAILOVER
         return DecisionReason.PINNED if self.pin or self.policy.kind == "pinned" else DecisionReason.POLICY
 
@@ -220,6 +228,15 @@ class Pair:
         if self.engines[path].trial_free(now):
             return Decision(path, DecisionReason.PROBE, trial=True)
         return None
+
+    def _live(self) -> Live:
+        """What is measured now, and our requests on each path."""
+        found = [self._measure(path) for path in Path]
+        speculative, baseline = (
+            PathLive(self.ledger.active_on(path), each.at, each.tokens_per_second, each.accept_length)
+            for path, each in zip(Path, found, strict=True)
+        )
+        return Live(speculative, baseline, sum(each.breaker.opened_total for each in self.engines.values()))
 
     def _eligible(self, now: float) -> frozenset[Path]:
         """Paths that may get new requests: the good ones, or else those that only a probe doubts."""

@@ -18,6 +18,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from router.core.learned import Learned
+from router.core.live import NOTHING, Live
 from router.core.words import Path, SwitchReason
 
 
@@ -31,6 +33,8 @@ class Snapshot:
         eligible: paths whose engine may get new requests.
         pin: the path an operator pinned, if any.
         excess: the part of `n` that holds no lease of ours: other clients, ghosts.
+        live: what is measured of both paths.
+        degraded: speculation does harm; see `router.core.degraded`.
     """
 
     now: float
@@ -38,6 +42,8 @@ class Snapshot:
     eligible: frozenset[Path]
     pin: Path | None = None
     excess: int = 0
+    live: Live = NOTHING
+    degraded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,9 @@ class PolicyState:
         smoothed_n: exponentially smoothed N.
         last_n: N of the last snapshot, which held until the next one.
         seen_at: time of the last snapshot; None before the first.
-        detour: why the active path is not the regime's: `failover`, `pin`, or None.
+        detour: why the active path is not the regime's: `failover`, `pin`, `degraded`, or None.
+        overflow: where the next request goes instead of the active path; on GPUs of their own only.
+        learned: what a policy that learns has learned.
     """
 
     active: Path = Path.SPECULATIVE
@@ -61,11 +69,49 @@ class PolicyState:
     last_n: int = 0
     seen_at: float | None = None
     detour: SwitchReason | None = None
+    overflow: Path | None = None
+    learned: Learned | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a calibrated policy decided a switch with.
+
+    Attributes:
+        policy: name and version of the rules.
+        rule: `band`, `regret` or `marginal`.
+        accept_length: tokens per cycle that it reckoned with.
+        accept_length_age: seconds since one was measured; None if never.
+        scale_speculative, scale_baseline: how many times slower than calibrated the engines are.
+        crossover, high, low: N* and the watermarks; see `Band`.
+        gain: predicted relative gain in throughput of the new path.
+        stay: seconds for which load is expected to want it.
+        price, drain: seconds of work that the switch costs, and seconds that the old path drains.
+        regret: seconds of work that staying had cost so far.
+    """
+
+    policy: str
+    rule: str
+    accept_length: float
+    accept_length_age: float | None
+    scale_speculative: float
+    scale_baseline: float
+    crossover: float
+    high: float | None
+    low: float | None
+    gain: float
+    stay: float
+    price: float
+    drain: float
+    regret: float
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A change of the active path, with the inputs that made it; `excess` is part of `n`."""
+    """A change of the active path, with the inputs that made it; `excess` is part of `n`.
+
+    `inputs` is None where numbers of load alone, an operator or an engine's health decided.
+    """
 
     at: float
     origin: Path
@@ -74,6 +120,7 @@ class Switch:
     smoothed_n: float
     reason: SwitchReason
     excess: int = 0
+    inputs: Inputs | None = None
 
 
 class Policy(Protocol):
@@ -175,30 +222,41 @@ def observe_n(state: PolicyState, seen: Snapshot, smoothing: float) -> PolicySta
 
 
 def settle(
-    state: PolicyState, seen: Snapshot, *, dwelt: bool, reason: SwitchReason
+    state: PolicyState,
+    seen: Snapshot,
+    *,
+    dwelt: bool,
+    reason: SwitchReason,
+    inputs: Inputs | None = None,
 ) -> tuple[PolicyState, Switch | None]:
     """Turn the regime into the active path: pins first, then what can serve at all.
 
-    Leaving an engine that cannot serve is immediate. Coming back to one that has recovered waits for
-    the dwell, so an engine that comes and goes costs at most one return per dwell.
+    Leaving an engine that cannot serve is immediate, and so is leaving speculation that does harm. Coming
+    back to one that has recovered waits for the dwell, so an engine that comes and goes costs at most one
+    return per dwell.
     """
     if not seen.eligible:
         return state, None
-    wanted = seen.pin or state.regime
-    detour = SwitchReason.PIN if seen.pin else None
-    if wanted not in seen.eligible:
-        wanted, detour = wanted.other, SwitchReason.FAILOVER
+    wanted, detour = _wanted(state, seen)
     if wanted is state.active:
-        return replace(state, detour=detour), None
-    if detour is SwitchReason.FAILOVER:
-        reason = SwitchReason.FAILOVER
-    elif seen.pin:
-        reason = SwitchReason.PIN
-    elif state.detour is SwitchReason.FAILOVER:
+        return (state if detour is state.detour else replace(state, detour=detour)), None
+    if detour is not None:
+        reason, inputs = detour, None
+    elif state.detour in (SwitchReason.FAILOVER, SwitchReason.DEGRADED):
         if state.active in seen.eligible and not dwelt:
             return state, None
-        reason = SwitchReason.RECOVERED
+        reason, inputs = SwitchReason.RECOVERED, None
     elif state.detour is SwitchReason.PIN:
-        reason = SwitchReason.UNPIN
-    switch = Switch(seen.now, state.active, wanted, seen.n, state.smoothed_n, reason, seen.excess)
+        reason, inputs = SwitchReason.UNPIN, None
+    switch = Switch(seen.now, state.active, wanted, seen.n, state.smoothed_n, reason, seen.excess, inputs)
     return replace(state, active=wanted, switched_at=seen.now, detour=detour), switch
+
+
+def _wanted(state: PolicyState, seen: Snapshot) -> tuple[Path, SwitchReason | None]:
+    """The path to use, and why it is not the regime's."""
+    wanted, detour = seen.pin or state.regime, SwitchReason.PIN if seen.pin else None
+    if seen.degraded and not seen.pin and wanted is Path.SPECULATIVE:
+        wanted, detour = Path.BASELINE, SwitchReason.DEGRADED
+    if wanted not in seen.eligible:
+        wanted, detour = wanted.other, SwitchReason.FAILOVER
+    return wanted, detour

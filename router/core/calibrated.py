@@ -1,0 +1,219 @@
+"""The policy that knows the break-even: where speculation stops to pay, at the accept length of now.
+
+It holds N against a band around the crossover N*, and N* follows the live accept length and how fast the
+engines really are (`router.core.learned`). Two rules ask for a change of the path:
+
+* **band**: N ≥ 1.25 N* goes up at once; smoothed N ≤ low comes back after the dwell. Only if the gain over
+  the time for which load is expected to want the other path beats the price of the switch. What will be
+  gained is judged half by the load of now and half by that of the last seconds, for a burst is soon over.
+* **regret**: staying on the worse path costs a little all the time. Once that has added up to the price of
+  a switch, switching was the better choice, however near to the crossover the load is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from router.core.band import Band, band
+from router.core.calibration import Calibration, Reach
+from router.core.learned import ACCEPT_SETTLES, Learned, learn
+from router.core.policy import Inputs, PolicyState, Snapshot, Switch, observe_n, settle
+from router.core.price import Price, Tariff, gain
+from router.core.words import Path, SwitchReason
+
+VERSION = "calibrated/1"
+
+# A gain smaller than this is within the noise of the accept length and counts as none.
+LEAST_GAIN = 0.02
+# Seconds of work that a switch must be worth, however cheap it seems.
+LEAST_PRICE = 1.0
+# So many times the price lost, the load is there to stay, whatever earlier stays were like.
+PATIENCE = 5.0
+# Seconds over which the mean load forgets.
+MEMORY = 30.0
+# A share by which the accept length must have moved for the watermarks to be computed anew.
+GRAIN = 0.001
+LONGEST_STAY = 3600.0
+STAY_WEIGHT = 0.3
+# A return to speculation that ends within so many dwells was a trial; one that lasts longer was right.
+TRIAL = 3.0
+TRUST = 10.0
+DISAPPOINTED = 0.98
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedPolicy:
+    """See the module.
+
+    Attributes:
+        calibration: of these two engines.
+        smoothing: time constant in seconds of the smoothing of N.
+        half_life: seconds in which half of what the live accept length said beyond the prior is forgotten.
+        dwell: least seconds between a switch and the next one down.
+    """
+
+    calibration: Calibration
+    smoothing: float = 2.0
+    half_life: float = 300.0
+    dwell: float = field(init=False)
+    tariff: Tariff = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.smoothing >= 0 or not self.half_life > 0:
+            raise ValueError("smoothing must not be negative, and half_life must be above 0")
+        fractions = tuple(self.calibration.mixed_fraction(path) for path in Path)
+        object.__setattr__(self, "dwell", self.calibration.dwell())
+        object.__setattr__(self, "tariff", Tariff(self.calibration, (fractions[0], fractions[1])))
+
+    @property
+    def kind(self) -> str:
+        """See `Policy.kind`."""
+        return "calibrated"
+
+    @property
+    def first_path(self) -> Path:
+        """Speculative, unless the calibration says that it never wins."""
+        never = self.calibration.crossover(self.calibration.accept_length).reach is Reach.NONE
+        return Path.BASELINE if never else Path.SPECULATIVE
+
+    def step(self, state: PolicyState, seen: Snapshot) -> tuple[PolicyState, Switch | None]:
+        """See `Policy.step`."""
+        passed = 0.0 if state.seen_at is None else max(0.0, seen.now - state.seen_at)
+        state = observe_n(state, seen, self.smoothing)
+        learned = self._learn(state, seen, passed)
+        dwelt = state.switched_at is None or seen.now - state.switched_at >= self.dwell
+        rule, price = self._rule(state, seen, learned, dwelt)
+        if rule:
+            inputs = self._inputs(seen, learned, rule, price, state.regime.other)
+            learned = self._turned(state, seen, learned)
+            state = replace(state, regime=state.regime.other)
+        else:
+            inputs = None
+        reason = SwitchReason.HIGH if state.regime is Path.BASELINE else SwitchReason.LOW
+        return settle(replace(state, learned=learned), seen, dwelt=dwelt, reason=reason, inputs=inputs)
+
+    def accept_length(self, learned: Learned, now: float) -> float:
+        """The accept length that decides: the live one, aged towards that of the calibration."""
+        return learned.accept.used(now, self.calibration.accept_length, self.half_life)
+
+    def _learn(self, state: PolicyState, seen: Snapshot, passed: float) -> Learned:
+        """What is known after this snapshot: measurements, watermarks, gain and regret."""
+        learned = state.learned or Learned(regime_since=seen.now)
+        settled_at = 0.0
+        if state.active is Path.SPECULATIVE and state.switched_at is not None:
+            settled_at = state.switched_at + ACCEPT_SETTLES
+        learned = learn(
+            learned, seen.live, seen.now, self.calibration, settled_at=settled_at, excess=seen.excess
+        )
+        if learned.returned_with is not None and self._in_regime(learned, seen.now) > TRUST * self.dwell:
+            accept = replace(learned.accept, doubts=0)
+            learned = replace(learned, accept=accept, returned_with=None)
+        # What was to be seen at the last look held until now.
+        mean, lost = learned.mean_hurdle, 0.0
+        if mean is not None:
+            mean = learned.hurdle + (mean - learned.hurdle) * math.exp(-passed / MEMORY)
+            if state.last_n:
+                lost = gain(state.regime.other, learned.effective, learned.hurdle) - LEAST_GAIN
+        regret = 0.0 if state.detour else max(0.0, learned.regret + lost * passed)
+        hurdle = self.tariff.hurdle(seen.n)
+        learned = replace(learned, regret=regret, hurdle=hurdle, mean_hurdle=hurdle if mean is None else mean)
+        return self.marked(learned, seen.now)
+
+    def marked(self, learned: Learned, now: float) -> Learned:
+        """With the watermarks for the accept length of now."""
+        effective = self._effective(learned, now)
+        if learned.band is not None and abs(effective - learned.effective) <= GRAIN * effective:
+            return learned
+        return replace(learned, band=band(self.calibration, effective), effective=effective)
+
+    def _effective(self, learned: Learned, now: float) -> float:
+        """The accept length that engines as fast as calibrated would need for the same advantage."""
+        return self.accept_length(learned, now) * math.exp(
+            learned.baseline.scale.log - learned.speculative.scale.log
+        )
+
+    def _rule(
+        self, state: PolicyState, seen: Snapshot, learned: Learned, dwelt: bool
+    ) -> tuple[str | None, Price]:
+        """The rule that asks for the other regime, if one does, and what the switch would cost."""
+        marks = learned.band
+        up = state.regime is Path.SPECULATIVE
+        to = state.regime.other
+        free = Price(0.0, 0.0)
+        if marks is None or not (up or dwelt):
+            return None, free
+        beyond = _above(marks, seen.n) if up else _below(marks, state.smoothed_n, seen.n)
+        forecast = _forecast(to, learned)
+        if forecast <= 0 or not (beyond or learned.regret >= LEAST_PRICE):
+            return None, free
+        price = self.tariff.price(to, seen.n, seen.live.of(state.regime).active, learned.effective)
+        least = max(LEAST_PRICE, price.seconds)
+        if learned.regret >= PATIENCE * least:
+            return "regret", price
+        if forecast * (learned.stay(to) - price.drain) < least:
+            return None, price
+        if beyond:
+            return "band", price
+        return ("regret" if learned.regret >= least else None), price
+
+    def _turned(self, state: PolicyState, seen: Snapshot, learned: Learned) -> Learned:
+        """What is remembered when the regime changes."""
+        lasted = min(LONGEST_STAY, max(self.dwell, self._in_regime(learned, seen.now)))
+        stays = list(learned.stays)
+        place = 0 if state.regime is Path.SPECULATIVE else 1
+        stays[place] = math.exp((1 - STAY_WEIGHT) * math.log(stays[place]) + STAY_WEIGHT * math.log(lasted))
+        used = self.accept_length(learned, seen.now)
+        turned = replace(learned, stays=(stays[0], stays[1]), regime_since=seen.now, regret=0.0)
+        if state.regime is Path.BASELINE:
+            return replace(turned, returned_with=used)
+        tried, turned = learned.returned_with, replace(turned, returned_with=None)
+        short = self._in_regime(learned, seen.now) <= TRIAL * self.dwell
+        if tried is None or not short or used >= DISAPPOINTED * tried:
+            return turned
+        return replace(turned, accept=learned.accept.doubted())
+
+    def _in_regime(self, learned: Learned, now: float) -> float:
+        return now - (now if learned.regime_since is None else learned.regime_since)
+
+    def _inputs(self, seen: Snapshot, learned: Learned, rule: str, price: Price, to: Path) -> Inputs:
+        marks = learned.band or band(self.calibration, learned.effective)
+        return Inputs(
+            policy=VERSION,
+            rule=rule,
+            accept_length=self.accept_length(learned, seen.now),
+            accept_length_age=learned.accept.age(seen.now),
+            scale_speculative=learned.speculative.scale.factor,
+            scale_baseline=learned.baseline.scale.factor,
+            crossover=marks.crossover.n,
+            high=marks.high,
+            low=marks.low,
+            gain=_forecast(to, learned),
+            stay=learned.stay(to),
+            price=price.seconds,
+            drain=price.drain,
+            regret=learned.regret,
+        )
+
+
+def _forecast(to: Path, learned: Learned) -> float:
+    """The relative gain that going to the path will bring.
+
+    Overload must be met at once, so going up it is judged half by the load of now and half by that of the
+    last seconds, for a burst is soon over. Coming back has time: only a lasting load counts.
+    """
+    mean = learned.hurdle if learned.mean_hurdle is None else learned.mean_hurdle
+    lasting = gain(to, learned.effective, mean)
+    if to is Path.BASELINE:
+        return (gain(to, learned.effective, learned.hurdle) + lasting) / 2
+    return lasting
+
+
+def _above(marks: Band, n: int) -> bool:
+    """Whether the load is high enough to go up; never where speculation always wins."""
+    return marks.high is not None and n >= marks.high
+
+
+def _below(marks: Band, smoothed: float, n: int) -> bool:
+    """Whether the load is low enough to come back; never where speculation never wins."""
+    return marks.low is not None and smoothed <= marks.low and n <= marks.low

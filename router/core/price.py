@@ -1,0 +1,79 @@
+"""What a switch gains and what it costs, in seconds of the work that the pair does now."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from router.core.calibration import Calibration
+from router.core.words import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a switch costs.
+
+    Attributes:
+        drain: seconds that the old path still works, and the pair is mixed.
+        seconds: the work that is lost meanwhile, the re-prefill included.
+    """
+
+    drain: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """Gains and prices of a calibrated pair.
+
+    Attributes:
+        calibration: how fast each engine is alone.
+        fractions: shares of their speed that speculative and baseline keep while the pair is mixed.
+    """
+
+    calibration: Calibration
+    fractions: tuple[float, float]
+
+    def hurdle(self, n: float) -> float:
+        """Logarithm of the break-even accept length at n requests."""
+        return math.log(self.calibration.break_even_at(min(max(1.0, n), self.calibration.limit)))
+
+    def price(self, to: Path, n: int, on_old: int, effective: float) -> Price:
+        """What it costs to go to the path now.
+
+        While the old path drains both run at their mixed fractions; over that time half of its requests are
+        left on average, and their successors are on the new path. The conversations of the old path
+        have their prefixes there and are computed anew.
+
+        Args:
+            n: requests in flight.
+            on_old: those of them that are active on the path which is left.
+        """
+        if on_old <= 0:
+            return Price(0.0, 0.0)
+        old, n = to.other, max(n, on_old)
+        drain = self.calibration.drain_seconds(old, on_old)
+        left = on_old / 2
+        together = self._rate(old, left, effective) * self._fraction(old)
+        together += self._rate(to, n - left, effective) * self._fraction(to)
+        lost = max(0.0, 1.0 - together / self._rate(old, n, effective))
+        prefill = self.calibration.path(to).prefill_seconds_per_token
+        again = on_old * self.calibration.workload.prompt_tokens * prefill
+        return Price(drain, lost * drain + again)
+
+    def _fraction(self, path: Path) -> float:
+        return self.fractions[0 if path is Path.SPECULATIVE else 1]
+
+    def _rate(self, path: Path, n: float, effective: float) -> float:
+        return self.calibration.tokens_per_second(path, n, effective)
+
+
+def gain(to: Path, effective: float, hurdle: float) -> float:
+    """Relative gain in throughput of going to the path; negative: a loss.
+
+    Args:
+        effective: the accept length, corrected by how fast the engines are.
+        hurdle: see `Tariff.hurdle`.
+    """
+    edge = math.log(effective) - hurdle
+    return math.expm1(edge if to is Path.SPECULATIVE else -edge)
