@@ -149,7 +149,7 @@ def _common(route: str, body: Json, refuse: Refusal = errors.bad_request) -> Jso
     if max_tokens is not None and max_tokens < 0:
         raise refuse(f"max_new_tokens must be at least 0, got {max_tokens}.")
     n = _whole(route, body, "n", 1)
-    if not n:
+    if not n and not body.get("stream"):
         raise errors.bad_request("range() arg 3 must not be zero", "BadRequest")
     if "stream" in body and body["stream"] is None:
         raise _mistyped(route, "stream", None, "bool_type", "Input should be a valid boolean")
@@ -168,7 +168,7 @@ def _common(route: str, body: Json, refuse: Refusal = errors.bad_request) -> Jso
     return {
         "model": str(body.get("model") or "default"),
         "max_tokens": max_tokens,
-        "n": max(1, n),
+        "n": max(1, n or 0),
         "stream": bool(body.get("stream")),
         "include_usage": bool(options.get("include_usage")),
         "continuous_usage": bool(options.get("continuous_usage_stats")),

@@ -24,11 +24,11 @@ async def aborted_total(spot: Spot) -> float:
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
 
-async def begun(spot: Spot, rid: str | None = None, **fields: object) -> asyncio.Task[Body]:
-    """A long chat request whose answer comes in one piece; running when this returns."""
-    body = chat_body(max_tokens=LONG, **({"rid": rid} if rid else {}), **fields)
+async def begun(spot: Spot, rid: str | None = None, *, count: int = 1) -> asyncio.Task[Body]:
+    """A long chat request whose answer comes in one piece; `count` run when this returns."""
+    body = chat_body(max_tokens=LONG, **({"rid": rid} if rid else {}))
     task = asyncio.ensure_future(whole(spot, body))
-    await until(lambda: running(spot), "a running request")
+    await until(lambda: running(spot, count), f"{count} running requests")
     return task
 
 
@@ -37,8 +37,8 @@ async def whole(spot: Spot, body: Body) -> Body:
     return {"status": answer.status, "json": answer.json()}
 
 
-async def running(spot: Spot) -> bool:
-    return (await holds(spot.engine))[0] > 0
+async def running(spot: Spot, count: int = 1) -> bool:
+    return (await holds(spot.engine))[0] >= count
 
 
 async def test_an_answer_in_one_piece_ends_with_what_there_is(spot: Spot) -> None:
@@ -73,7 +73,7 @@ async def test_a_stream_ends_with_a_finish(spot: Spot, target: str) -> None:
 
 
 async def test_all_at_once_and_none(direct: Spot) -> None:
-    tasks = [await begun(direct), await begun(direct)]
+    tasks = [await begun(direct), await begun(direct, count=2)]
     await abort(direct.engine, rid="nobody")
     assert await running(direct)
     await abort(direct.engine, abort_all=True)

@@ -33,7 +33,6 @@ OUT_OF_RANGE: list[tuple[Body, str, str]] = [
     ({"max_tokens": 2040}, "BadRequestError", "maximum context length of 2048 tokens"),
     ({"messages": [{"role": "user", "content": LONG}]}, "BadRequestError", "is longer than the model's"),
     ({"tool_choice": "required"}, "BadRequestError", "Tools cannot be empty"),
-    ({"n": 0}, "BadRequest", "range() arg 3 must not be zero"),
 ]
 
 
@@ -55,6 +54,12 @@ async def test_a_value_out_of_range_is_a_400_even_for_a_stream(spot: Spot, subte
                 assert (said["object"], said["type"], said["param"]) == ("error", kind, None)
                 assert said["code"] == 400
                 assert words in said["message"]
+
+
+async def test_no_choice_at_all_is_refused_unless_it_is_streamed(spot: Spot) -> None:
+    said = refusal(await spot.chat(n=0, max_tokens=2), 400)
+    assert (said["type"], said["message"]) == ("BadRequest", "range() arg 3 must not be zero")
+    assert len(events(await spot.chat(n=0, max_tokens=2, stream=True))) >= 3
 
 
 @pytest.mark.parametrize(
