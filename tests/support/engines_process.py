@@ -24,7 +24,7 @@ def profile_of(step: float) -> Profile:
         prefill_per_token=0.0,
         max_running_requests=2048,
     )
-    # A draft of which nothing is ever accepted: one token a step, but a speculative engine by its own account.
+    # A draft of which nothing is ever accepted: one token a step, from a speculative engine by its own word.
     return Profile("even", replace(speed, draft_steps=3), speed)
 
 
