@@ -33,18 +33,18 @@ function shape(name, attributes, text) {
 }
 
 function drawPlot(policy) {
-  const width = 600, height = 180, left = 34, bottom = 160, top = 10;
+  const width = $("plot").clientWidth || 600, height = 180, left = 40, bottom = 160, top = 10;
+  $("plot").setAttribute("viewBox", `0 0 ${width} ${height}`);
   const most = Math.max(4, policy.high || 0, ...history.map((one) => one.n)) * 1.15;
   const x = (index) => left + ((width - left) * (index + KEPT - history.length)) / (KEPT - 1);
   const y = (n) => bottom - ((bottom - top) * n) / most;
   const parts = [];
-  history.forEach((one, index) => {
-    if (index > 0) {
-      parts.push(shape("rect", {
-        class: `on-${one.path}`, x: x(index - 1), width: x(index) - x(index - 1) + 0.5, y: top, height: bottom - top,
-      }));
-    }
-  });
+  for (let begin = 0, end = 0; begin < history.length - 1; begin = end) {
+    for (end = begin + 1; end < history.length - 1 && history[end].path === history[begin].path;) end += 1;
+    parts.push(shape("rect", {
+      class: `on-${history[begin].path}`, x: x(begin), width: x(end) - x(begin), y: top, height: bottom - top,
+    }));
+  }
   for (const bound of ["high", "low"]) {
     if (policy[bound]) {
       parts.push(shape("line", { class: bound, x1: left, x2: width, y1: y(policy[bound]), y2: y(policy[bound]) }));
