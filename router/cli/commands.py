@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from router.cli.explain import explain as run_explain
 from router.cli.operate import change
 from router.cli.operate import status as show_status
 from router.core.words import Path as PathName
@@ -78,4 +77,6 @@ def explain(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Replay recorded switches through the policy that made them; exit 1 at a difference."""
+    from router.cli.explain import explain as run_explain
+
     raise typer.Exit(run_explain(file, json))

@@ -1,4 +1,8 @@
-"""All commands. What they do is elsewhere; here is only how they are called."""
+"""All commands. What they do is elsewhere; here is only how they are called.
+
+Each command imports what it runs when it runs, so that `serve` does not carry the demo in its memory and
+`--help` does not wait for all of them.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,7 @@ from typing import Annotated
 import typer
 
 from router import __version__
-from router.cli.check import check as run_check
 from router.cli.commands import app as operating
-from router.cli.demo import demo as run_demo
-from router.cli.launch import LaunchOptions
-from router.cli.launch import launch as run_launch
-from router.cli.plan import PlanOptions
-from router.cli.plan import plan as run_plan
-from router.cli.serve import serve as run_serve
-from router.cli.sim import Where
-from router.cli.sim import sim as run_sim
 from router.cli.verify import app as verifying
 from router.core.words import Path as EnginePath
 from router.core.words import Placement
@@ -55,6 +50,8 @@ def root(
 @app.command(epilog="Example: spec-router serve -c config.yaml")
 def serve(config: ConfigFile = Path("config.yaml")) -> None:
     """Run the router."""
+    from router.cli.serve import serve as run_serve
+
     raise typer.Exit(run_serve(config))
 
 
@@ -64,6 +61,8 @@ def check(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of YAML.")] = False,
 ) -> None:
     """Validate a configuration and print it with all defaults, secrets masked."""
+    from router.cli.check import check as run_check
+
     raise typer.Exit(run_check(config, json))
 
 
@@ -89,6 +88,8 @@ def demo(
 
     Exit status: 0; 1 if a request failed or stayed open; 2 if it did not start.
     """
+    from router.cli.demo import demo as run_demo
+
     raise typer.Exit(run_demo(profile, host, port, admin_port, seconds, seed, json))
 
 
@@ -101,6 +102,9 @@ def sim(
     seed: Seed = 0,
 ) -> None:
     """Run only the simulated engines: two SGLang servers on one simulated GPU."""
+    from router.cli.sim import Where
+    from router.cli.sim import sim as run_sim
+
     raise typer.Exit(run_sim(profile, Where(host, speculative_port, baseline_port), seed))
 
 
@@ -151,6 +155,9 @@ def plan(
     Flags win over the configuration. Exit status: 0 it fits; 2 the input is wrong; 3 it does not fit, with
     the sum and what would fit, or SGLang does not know a flag.
     """
+    from router.cli.plan import PlanOptions
+    from router.cli.plan import plan as run_plan
+
     flags: dict[str, object] = {
         "model": str(model) if model else None,
         "draft": str(draft) if draft else None,
@@ -199,6 +206,9 @@ def launch(
     Exit status: 0; 1 an engine could not be started, or died too often; 2 the input is wrong or a port is
     taken; 3 it does not fit.
     """
+    from router.cli.launch import LaunchOptions
+    from router.cli.launch import launch as run_launch
+
     raise typer.Exit(run_launch(LaunchOptions(config, engine, serve, token_cap, json)))
 
 
