@@ -161,7 +161,7 @@ class _Launch:
             memory = sum(each.used for gpu in gpus for each in gpu.processes if each.pid == process.pid)
             own = [port for port in ports if process.pid in held[port]]
             self.view.say(None, f"  {describe(process, own, memory)}")
-        stubborn = end_leftovers(self.folder.leftovers)
+        stubborn = end_leftovers(self.folder.leftovers, self.section.start.stop)
         if stubborn:
             pids = ", ".join(str(process.pid) for process in stubborn)
             raise CannotStart(f"processes of an earlier launcher cannot be ended: pid {pids}")

@@ -23,8 +23,6 @@ from router.launch.procfs import Process, boot_id, descendants, processes, title
 
 NOTE = "state.json"
 LOCK = "lock"
-GRACE = 5.0
-"""Seconds that leftovers get to end by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +121,15 @@ def describe(process: Process, ports: Collection[int], held: int) -> str:
     return f"pid {process.pid} ({title(process.pid)})" + (f" holds {', '.join(holds)}" if holds else "")
 
 
-def end_leftovers(
-    find: Callable[[], list[Process]], grace: float = GRACE, sleep: Callable[[float], None] = time.sleep
-) -> list[Process]:
+KILL_LIMIT = 10.0
+"""Seconds from SIGKILL until a process is gone; one in the driver may take some."""
+
+
+def end_leftovers(find: Callable[[], list[Process]], grace: float) -> list[Process]:
     """SIGTERM, and SIGKILL for what is left after the grace; returns what even that did not end."""
-    for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, grace)):
+    for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, KILL_LIMIT)):
         deadline = time.monotonic() + seconds
         while (left := find()) and time.monotonic() < deadline:
             send(left, number)
-            sleep(0.1)
+            time.sleep(0.1)
     return find()

@@ -20,7 +20,7 @@ from router.launch.memory import STILL, used_on
 from router.launch.meter import Meter
 from router.launch.process import Reaper, children, orphans, send
 from router.launch.procfs import Process
-from router.launch.record import Entry
+from router.launch.record import KILL_LIMIT, Entry
 from router.launch.sequence import Do, Ended, Phase, Rules, Sequence, Step
 from router.launch.setup import DoesNotFit, Setup, StepFailed, View
 
@@ -30,9 +30,6 @@ SCAN_STARTING, SCAN_UP = 1.0, 10.0
 
 TAIL = 15
 """Lines of its log that are told when an engine dies."""
-
-KILL_LIMIT = 10.0
-"""Seconds from SIGKILL until a process is gone; one in the driver may take some."""
 
 
 class Supervisor:

@@ -42,7 +42,7 @@ S, B = Path.SPECULATIVE, Path.BASELINE
 QUICK = {
     "stall": "20s",
     "settle": "100ms",
-    "stop": "3s",
+    "stop": "1s",
     "restart": {"delay": "100ms", "longest_delay": "1s"},
 }
 
@@ -187,7 +187,7 @@ class Launcher:
     @property
     def said(self) -> str:
         """On standard output and error, together."""
-        return self._out.read_text() + self._err.read_text()
+        return "".join(file.read_text() for file in (self._out, self._err) if file.exists())
 
     @property
     def printed(self) -> str:

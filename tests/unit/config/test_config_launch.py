@@ -127,7 +127,7 @@ def test_every_section_refuses_unknown_keys(load: Load) -> None:
         return [value, *(section for _, inner in value for section in sections(inner))]
 
     found = sections(launch(load, ""))
-    assert len(found) == 11
+    assert len(found) == 13
     for section in found:
         assert section.model_config["extra"] == "forbid"
         assert section.model_config["frozen"] is True

@@ -51,7 +51,7 @@ TABLE = known_failures()
         ),
         (
             "x: error: ambiguous option: --cuda-graph-max-bs may be --cuda-graph-max-bs-decode",
-            "ambiguous option: --cuda-graph-max-bs could",
+            "ambiguous option: --cuda-graph-max-bs may be",
         ),
         ("torch.distributed.DistBackendError: NCCL error in: ...", "NCCL failed"),
     ],
