@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TextIO
 from urllib.parse import urlsplit
@@ -22,7 +22,6 @@ from router.admin.operator import Operator
 from router.admin.view import AdminView
 from router.config import Config, resolved
 from router.config.schema import Engine, RoutingRule
-from router.config.schema import Policy as PolicyConfig
 from router.control.client import Endpoint, make_client
 from router.control.monitor import EngineMonitor, Rhythm
 from router.control.wiring import Wiring
@@ -31,11 +30,14 @@ from router.core.affinity import Affinity
 from router.core.classes import Rule, Rules, When
 from router.core.events import Observer
 from router.core.health import BreakerRules, EngineHealth, HealthRules
+from router.core.identity import Identity, Problem
 from router.core.ledger import Clock, Ledger
+from router.core.live import PathLive
 from router.core.load import EngineLoad, Readings
 from router.core.pair import Pair
-from router.core.policy import FixedPolicy, Policy, ThresholdPolicy
+from router.core.policy import Policy
 from router.core.reconcile import Reconciler
+from router.core.shadow import Shadow
 from router.core.words import Path, Placement
 from router.lifetime import Current, Port, Router
 from router.observe.decisions import DecisionLog
@@ -44,8 +46,10 @@ from router.observe.logs import LogObserver
 from router.observe.metrics import Metrics
 from router.observe.process import watch_process
 from router.observe.recent import Recent
+from router.observe.shadow import ShadowMetrics
 from router.observe.state import StateCollector, Watched
 from router.observe.watch import HealthWatch
+from router.policies import build_policy, build_threshold, doubts
 from router.proxy.abort import Aborter
 from router.proxy.body import Peeker
 from router.proxy.budget import BodyBudget
@@ -77,15 +81,19 @@ def build_router(config: Config) -> Router:
 
     recent = Recent(clock, accept_length)
     metrics = Metrics(registry, pair_config.name, tuple(engines), accept_length)
-    current = Current(config)
+    policy = build_policy(config.policy, pair_config.placement, tuple(engines))
+    current = Current(config, policy, ShadowMetrics(registry, pair_config.name, log).on_switch)
     rules = partial(policy_rules, current)
     decisions = DecisionLog(pair_config.name, rules, clock, time.time, open_log(config.log.decisions))
     lines = LogObserver(log, pair_config.name, logging.getLogger("router").isEnabledFor)
     observer = Fanout((metrics, recent, decisions, lines), log)
-    services = build_services(config, engines, clock, observer)
+    services = build_services(config, engines, clock, observer, policy, partial(measure, readings))
+    services.pair.shadow = build_shadow(current, tuple(engines))
     services.pair.on_record = decisions.record
     services.tracer = build_tracer(config)
-    wiring = Wiring(services.pair, partial(cross, services, readings), log)
+    wiring = Wiring(
+        services.pair, partial(cross, services, readings), log, partial(refit, services.pair, current)
+    )
     watched = Watched(services.pair, readings, clock, wiring.identity)
     watch_process(registry, asyncio.get_running_loop())
     registry.register(StateCollector(watched, __version__))
@@ -161,14 +169,10 @@ def policy_rules(current: Current) -> dict[str, Any]:
     config = current.config
     pair = config.pairs[0]
     paths = [path.value for path in Path if pair.engine(path)]
-    return {**resolved(config)["policy"], "placement": pair.placement.value, "paths": paths}
-
-
-def policy_from_rules(rules: Mapping[str, Any]) -> Policy:
-    """The policy that `policy_rules` described. Raises ValueError, KeyError."""
-    placement, paths = Placement(rules["placement"]), tuple(Path(path) for path in rules["paths"])
-    section = {key: value for key, value in rules.items() if key not in ("placement", "paths")}
-    return build_policy(PolicyConfig.model_validate(section), placement, paths)
+    rules = resolved(config)["policy"]
+    if current.unfit:
+        rules |= {"kind": "threshold", "calibration": None}
+    return {**rules, "placement": pair.placement.value, "paths": paths}
 
 
 def open_log(name: str | None) -> TextIO | None:
@@ -209,7 +213,12 @@ def build_tracer(config: Config) -> Tracer | None:
 
 
 def build_services(
-    config: Config, engines: Mapping[Path, Engine], clock: Clock, observer: Observer
+    config: Config,
+    engines: Mapping[Path, Engine],
+    clock: Clock,
+    observer: Observer,
+    policy: Policy,
+    measure: Callable[[Path], PathLive],
 ) -> Services:
     """What the data path works with."""
     pair_config = config.pairs[0]
@@ -227,12 +236,13 @@ def build_services(
         pair_config.name,
         pair_config.placement,
         {path: EngineHealth(*health_rules(config)) for path in engines},
-        build_policy(config.policy, pair_config.placement, tuple(engines)),
+        policy,
         ledger,
         clock,
         observer,
         reconcilers,
         config.server.max_active,
+        measure,
     )
     return Services(
         pair,
@@ -246,6 +256,16 @@ def build_services(
         clock,
         lambda: secrets.token_hex(16).encode(),
         build_settings(config),
+    )
+
+
+def measure(readings: Mapping[Path, Readings], path: Path) -> PathLive:
+    """What the engine of a path says of its speed now."""
+    latest = found.latest() if (found := readings.get(path)) else None
+    if found is None or latest is None:
+        return PathLive()
+    return PathLive(
+        at=latest.at, tokens_per_second=found.tokens_per_second(), accept_length=latest.accept_length
     )
 
 
@@ -267,31 +287,40 @@ def exchange(table: dict[Path, Any]) -> None:
 
 def apply_config(router: Router, config: Config) -> None:
     """Put `config` in force in a running router, as far as that is possible without a restart."""
-    services = router.services
+    services, current = router.services, router.current
+    paths = tuple(services.pair.engines)
+    policy = build_policy(config.policy, services.pair.placement, paths)
     services.settings = build_settings(config)
     services.door.max_active = services.pair.max_excess = config.server.max_active
     services.door.queue_size = config.server.queue_size
     services.budget.limit = config.server.body_memory
-    router.current.config = config
+    current.config, current.policy = config, policy
+    services.pair.shadow = build_shadow(current, paths)
     breaker, probes = health_rules(config)
     for path, health in services.pair.engines.items():
         health.set_rules(breaker, probes)
         services.engines[path].pool.connect_timeout = config.timeouts.connect
     for monitor in router.monitors:
         monitor.rhythm = rhythm(config)
-    services.pair.policy = build_policy(config.policy, services.pair.placement, tuple(services.pair.engines))
     router.wiring.judge()
     services.door.pump()
     router.evaluate()
 
 
-def build_policy(policy: PolicyConfig, placement: Placement, paths: tuple[Path, ...]) -> Policy:
-    """The policy that the configuration names, for a pair that has these paths."""
-    if placement is Placement.SINGLE:
-        return FixedPolicy(paths[0], "single")
-    if policy.path is not None:
-        return FixedPolicy(policy.path, "pinned")
-    return ThresholdPolicy(policy.high, policy.low, policy.dwell, policy.smoothing)
+def refit(pair: Pair, current: Current, told: Mapping[Path, Identity]) -> tuple[Problem, ...]:
+    """Let the configured policy decide, or watermarks where its calibration is of other engines."""
+    found = doubts(current.policy, told)
+    current.unfit = bool(found)
+    pair.policy = build_threshold(current.config.policy) if found else current.policy
+    return found
+
+
+def build_shadow(current: Current, paths: tuple[Path, ...]) -> Shadow | None:
+    """The policy that looks on, if there is one."""
+    rules, placement = current.config.policy.shadow, current.config.pairs[0].placement
+    if rules is None or placement is Placement.SINGLE:
+        return None
+    return Shadow(build_policy(rules, placement, paths), current.shadowed)
 
 
 def build_settings(config: Config) -> Settings:

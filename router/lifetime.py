@@ -15,6 +15,7 @@ from router.config import Config
 from router.control.monitor import EngineMonitor
 from router.control.wiring import Wiring
 from router.core.failure import Failure, Kind
+from router.core.policy import Policy, Switch
 from router.observe.watch import HealthWatch
 from router.proxy.endpoint import DataPort
 from router.proxy.settings import Services
@@ -42,9 +43,20 @@ class Port:
 
 @dataclass(slots=True)
 class Current:
-    """The configuration in force, and how it is read again; `reload` is None without a file."""
+    """The configuration in force, and how it is read again.
+
+    Attributes:
+        config: what is in force.
+        policy: the one that it names.
+        shadowed: told of the switches of its shadow policy.
+        unfit: that policy is of other engines than are there, so watermarks decide.
+        reload: reads the file again; None without one.
+    """
 
     config: Config
+    policy: Policy
+    shadowed: Callable[[Switch], None]
+    unfit: bool = False
     reload: Callable[[], bool] | None = None
 
 

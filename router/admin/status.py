@@ -6,8 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from router.admin.view import AdminView
+from router.core.insight import insight
 from router.core.pair import Pair, Pin
-from router.core.policy import Policy, Switch, ThresholdPolicy
+from router.core.policy import Switch, ThresholdPolicy
 from router.core.sentences import why_active, why_switched
 from router.core.words import Path
 from router.observe.recent import Recent
@@ -33,7 +34,7 @@ def status_view(view: AdminView) -> dict[str, Any]:
             {
                 "name": pair.name,
                 "placement": pair.placement.value,
-                "policy": _policy(pair.policy),
+                "policy": _policy(pair, now),
                 "active_path": pair.active_path.value,
                 "since_seconds": round(now - pair.active_since, 3),
                 "n": pair.ledger.n,
@@ -50,14 +51,17 @@ def status_view(view: AdminView) -> dict[str, Any]:
     }
 
 
-def _policy(policy: Policy) -> dict[str, Any]:
+def _policy(pair: Pair, now: float) -> dict[str, Any]:
+    policy = pair.policy
     threshold = policy if isinstance(policy, ThresholdPolicy) else None
+    known = insight(policy, pair.state, pair.ledger.n + pair.excess, now)
     return {
         "kind": policy.kind,
         "high": threshold and threshold.high,
         "low": threshold and threshold.low,
         "dwell": threshold and threshold.dwell,
         "smoothing": threshold and threshold.smoothing,
+        **({"calibrated": asdict(known)} if known else {}),
     }
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from router.app import policy_from_rules
 from router.core.sentences import why_switched
 from router.observe.decisions import SwitchRecord, first_difference
+from router.policies import policy_from_rules
 
 DIFFERS = 1
 WRONG_FILE = 2

@@ -94,7 +94,10 @@ def _show(path: KeyPath, value: object) -> str | None:
 def _explain_unknown(document: Document, path: KeyPath) -> None:
     key, keys = str(path[-1]), _keys(path[:-1])
     near = difflib.get_close_matches(key.lower(), keys, n=1, cutoff=0.6)
-    elsewhere = [dotted(place) for place in _all_keys(Config, ()) if place[-1] == key]
+    places = [place for place in _all_keys(Config, ()) if place[-1] == key]
+    # A section inside another may repeat its keys, as policy.shadow does.
+    highest = min(map(len, places), default=0)
+    elsewhere = [dotted(place) for place in places if len(place) == highest]
     if not near and len(elsewhere) == 1:
         near = elsewhere
     if near:

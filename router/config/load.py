@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
+from router.calibration import CalibrationError, load_calibration
 from router.config.document import Document, read_document
 from router.config.errors import ConfigError, Invalid, Problem, printable
 from router.config.explain import explain
 from router.config.fields import ClientKey
+from router.config.policy import Policy, PolicyRules
 from router.config.schema import Config
+from router.core.calibration import Key, mismatches
+from router.core.words import Placement
+
+Rules = TypeVar("Rules", bound=PolicyRules)
 
 # A larger file would take longer to parse than an operator waits for an error.
 MAX_FILE_BYTES = 256 << 10
@@ -30,12 +37,11 @@ def load_config(path: Path, env: Mapping[str, str]) -> Config:
     document = read_document(text, file, env)
     config = _validated(document)
     keys = _file_keys(document, config, path.parent)
+    policy = _read_calibrations(document, config, path.parent)
     if config is None or document.problems:
         raise ConfigError(_in_order(document))
-    if not keys:
-        return config
     server = config.server.model_copy(update={"api_keys": (*config.server.api_keys, *keys)})
-    return config.model_copy(update={"server": server})
+    return config.model_copy(update={"server": server, "policy": policy})
 
 
 def _validated(document: Document) -> Config | None:
@@ -79,6 +85,37 @@ def _file_keys(document: Document, config: Config | None, folder: Path) -> tuple
         # Without this, a key file that was emptied by mistake would open the router to everybody.
         document.blame(place, "names a file that holds no key", name, "one key a line, or null")
     return tuple(keys)
+
+
+def _read_calibrations(document: Document, config: Config | None, folder: Path) -> Policy | None:
+    """The policy with the place of its calibrations; they are read to see that they can be used."""
+    if config is None:
+        return None
+    policy = _placed(document, config.policy, ("policy",), config, folder)
+    if policy.shadow is None:
+        return policy
+    shadow = _placed(document, policy.shadow, ("policy", "shadow"), config, folder)
+    return policy.model_copy(update={"shadow": shadow})
+
+
+def _placed(document: Document, rules: Rules, place: tuple[str, ...], config: Config, folder: Path) -> Rules:
+    if rules.calibration is None:
+        return rules
+    file = folder / rules.calibration
+    place = (*place, "calibration")
+    shown = printable(rules.calibration)
+    try:
+        made_for = load_calibration(file).key
+    except CalibrationError as error:
+        what = f"names a file that cannot be used: {error.key}: {error.value!r}"
+        document.blame(place, printable(what), shown, error.allowed)
+        return rules
+    placement = config.pairs[0].placement
+    reasons = mismatches(made_for, Key(placement=placement)) if placement is not Placement.SINGLE else ()
+    if reasons:
+        what = f"does not hold for this pair: {reasons[0]}"
+        document.blame(place, what, shown, "one made for these engines")
+    return rules.model_copy(update={"calibration": str(file)})
 
 
 _CLIENT_KEY: TypeAdapter[SecretStr] = TypeAdapter(ClientKey)

@@ -31,13 +31,11 @@ from router.config.fields import (
     whole,
 )
 from router.config.launch import Launch
+from router.config.policy import Policy
 from router.config.section import Section
 from router.config.tracing import Tracing
 from router.config.units import Duration, PositiveDuration, PositiveSize, format_size
 from router.core.words import Path, Placement
-
-DEFAULT_HIGH = 8
-DEFAULT_LOW = 3
 
 Count = Annotated[int, whole(1)]
 
@@ -134,35 +132,6 @@ class Pair(Section):
     def engine(self, path: Path) -> Engine | None:
         """The engine that serves the path, if the pair has one."""
         return self.speculative if path is Path.SPECULATIVE else self.baseline
-
-
-class Policy(Section):
-    """What decides about the active path."""
-
-    kind: Annotated[Literal["threshold", "pinned"], one_of("threshold", "pinned")] = "threshold"
-    high: Annotated[int, whole(2)] = DEFAULT_HIGH
-    low: Count = DEFAULT_LOW
-    dwell: Duration = 10.0
-    smoothing: Duration = 2.0
-    path: Annotated[Path | None, one_of(*Path, nullable=True)] = None
-
-    @field_validator("low")
-    @classmethod
-    def _below_high(cls, low: int, info: ValidationInfo) -> int:
-        high = info.data.get("high")
-        if high is not None and low >= high:
-            raise Invalid(f"is not below policy.high ({high})", f"0 < low < high: from 1 to {high - 1}")
-        return low
-
-    @field_validator("path")
-    @classmethod
-    def _only_pinned(cls, path: Path | None, info: ValidationInfo) -> Path | None:
-        kind = info.data.get("kind")
-        if kind == "pinned" and path is None:
-            raise Invalid("is needed by policy.kind pinned", ", ".join(Path))
-        if kind == "threshold" and path is not None:
-            raise Invalid("has no meaning with policy.kind threshold", "null, or policy.kind pinned")
-        return path
 
 
 class RoutingRule(Section):

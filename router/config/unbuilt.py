@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 UNBUILT_KEYS = frozenset[str]()
-UNBUILT_VALUES = frozenset({("policy.kind", "calibrated")})
+UNBUILT_VALUES = frozenset[tuple[str, str]]()
 NOT_SUPPORTED = "is not supported by this version"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from router.config.schema import DEFAULT_HIGH, DEFAULT_LOW, Config
+from router.config.policy import DEFAULT_HIGH, DEFAULT_LOW
+from router.config.schema import Config
 from router.core.words import Placement
 
 

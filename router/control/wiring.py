@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from structlog.typing import FilteringBoundLogger
 
@@ -19,11 +20,20 @@ class Wiring:
         pair: told which engines may be used.
         cross: lets each engine stand for the other's path; called again to undo it.
         log: one line for each problem when it comes, one when it goes.
+        refit: told by path what the engines are, lets a policy decide that holds for them, and says why the
+            configured one does not.
     """
 
-    def __init__(self, pair: Pair, cross: Callable[[], None], log: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        pair: Pair,
+        cross: Callable[[], None],
+        log: FilteringBoundLogger,
+        refit: Callable[[Mapping[Path, Identity]], tuple[Problem, ...]] = lambda told: (),
+    ) -> None:
         self._pair = pair
         self._cross = cross
+        self._refit = refit
         self._log = log.bind(pair=pair.name)
         self._told: dict[Path, Told] = {}
         self._versions: set[str] = set()
@@ -53,12 +63,15 @@ class Wiring:
 
     def judge(self) -> None:
         """Judge again, for an engine or the policy has changed."""
+        found = {path: one for path in Path if (one := self.identity(path)) is not None}
+        unfit = self._refit(found)
         policy = self._pair.policy
         high = policy.high if isinstance(policy, ThresholdPolicy) else None
         verdict = judge(self._pair.placement, self._told, high)
         if verdict.crossed is not self.crossed:
             self.crossed = verdict.crossed
             self._cross()
+        verdict = replace(verdict, problems=(*verdict.problems, *unfit))
         self._tell(verdict.problems)
         self._pair.rewire(verdict)
 

@@ -50,12 +50,14 @@ class CalibratedPolicy:
         calibration: of these two engines.
         smoothing: time constant in seconds of the smoothing of N.
         half_life: seconds in which half of what the live accept length said beyond the prior is forgotten.
+        least_dwell: of `dwell`, which is as long as a drain may take.
         dwell: least seconds between a switch and the next one down.
     """
 
     calibration: Calibration
     smoothing: float = 2.0
     half_life: float = 300.0
+    least_dwell: float = 0.0
     dwell: float = field(init=False)
     tariff: Tariff = field(init=False, repr=False, compare=False)
 
@@ -63,7 +65,7 @@ class CalibratedPolicy:
         if not self.smoothing >= 0 or not self.half_life > 0:
             raise ValueError("smoothing must not be negative, and half_life must be above 0")
         fractions = tuple(self.calibration.mixed_fraction(path) for path in Path)
-        object.__setattr__(self, "dwell", self.calibration.dwell())
+        object.__setattr__(self, "dwell", max(self.least_dwell, self.calibration.dwell()))
         object.__setattr__(self, "tariff", Tariff(self.calibration, (fractions[0], fractions[1])))
 
     @property

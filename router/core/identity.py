@@ -58,6 +58,7 @@ class Fault(StrEnum):
     KEY_REFUSED = "key_refused"
     KEY_MISSING = "key_missing"
     HIGH_ABOVE_LIMIT = "high_above_limit"
+    CALIBRATION_DIFFERS = "calibration_differs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,11 @@ _SWITCHES = {
 def why_switched(switch: Switch) -> str:
     """What made a switch."""
     text = _SWITCHES[switch.reason].format(n=switch.n, origin=switch.origin.value, target=switch.target.value)
+    if switch.inputs:
+        text += (
+            f" (crossover {switch.inputs.crossover:.1f} at accept length {switch.inputs.accept_length:.2f}, "
+            f"{switch.inputs.gain:+.0%} expected)"
+        )
     return f"{text}, {switch.excess} of them not ours" if switch.excess else text
 
 

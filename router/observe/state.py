@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from router.core.identity import Identity
+from router.core.insight import insight
 from router.core.ledger import Clock
 from router.core.load import EngineLoad, Readings
 from router.core.pair import Pair
@@ -90,9 +91,47 @@ class StateCollector(Collector):
         )
         problems.add_metric((pair.name,), len(pair.problems))
         yield problems
+        yield from self._calibrated_state()
         if isinstance(pair.policy, ThresholdPolicy):
             bounds = {"high": float(pair.policy.high), "low": float(pair.policy.low)}
             yield self._family("threshold", "Requests in flight at which the path changes.", "bound", bounds)
+
+    def _calibrated_state(self) -> Iterator[Metric]:
+        pair = self._watched.pair
+        known = insight(pair.policy, pair.state, pair.ledger.n + pair.excess, self._watched.clock())
+        if known is None:
+            return
+        bounds = {
+            name: bound for name, bound in (("high", known.high), ("low", known.low)) if bound is not None
+        }
+        yield self._family("threshold", "Requests in flight at which the path changes.", "bound", bounds)
+        yield self._family(
+            "crossover_estimate",
+            "Requests in flight from which on the baseline is faster; 0: from the first one.",
+            "source",
+            {"calibration": known.calibrated_crossover, "online": known.crossover},
+        )
+        yield self._by_path(
+            "scale_factor",
+            "How many times slower than calibrated the engine is.",
+            {path.value: scale for path, scale in known.scales.items()},
+        )
+        yield self._single(
+            "break_even_accept_length",
+            "Accept length that speculation needs to tie at the present load.",
+            known.break_even,
+        )
+        if known.accept_length_age is not None:
+            yield self._single(
+                "accept_length_age_seconds",
+                "Time since an accept length was measured; it ages towards that of the calibration.",
+                known.accept_length_age,
+            )
+
+    def _single(self, name: str, text: str, value: float) -> Metric:
+        family = GaugeMetricFamily(f"{PREFIX}_{name}", text, labels=("pair",))
+        family.add_metric((self._watched.pair.name,), value)
+        return family
 
     def _engine_state(self) -> Iterator[Metric]:
         watched, pair = self._watched, self._watched.pair

@@ -25,11 +25,15 @@ VALUES = [
     ("retry: {zzz: 1}", "retry.zzz: is an unknown key; allowed: other_path"),
     ('retry: {"a\\nb": 1}', "retry.a\\nb: is an unknown key; allowed: other_path"),
     ("<<: {retry: {}}", "<<: is an unknown key; allowed: server, admin, pairs, "),
-    # planned keys
+    # calibrations
+    ("policy: {kind: calibrated}", "policy.calibration: is needed by policy.kind calibrated"),
+    ("policy: {calibration: a.yaml}", "policy.calibration: has no meaning with policy.kind threshold"),
     (
-        "policy: {kind: calibrated}",
-        'policy.kind: is not supported by this version, got "calibrated"; allowed: threshold, pinned',
+        "policy: {kind: calibrated, calibration: a.yaml, path: baseline}",
+        "policy.path: has no meaning with policy.kind calibrated",
     ),
+    ("policy: {shadow: {kind: pinned}}", "policy.shadow.path: is needed by policy.kind pinned"),
+    ("policy: {shadow: {shadow: null}}", "policy.shadow.shadow: is an unknown key"),
     # rules
     ("routing: {rules: min_p}", 'routing.rules: is not a list, got "min_p"'),
     ("routing: {rules: [{field: a, when: present}]}", "routing.rules[0].path: is missing"),
