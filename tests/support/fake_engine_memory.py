@@ -1,8 +1,8 @@
 """How SGLang takes GPU memory, as a pure function of what a run happens to use (0.5.16 to 0.5.23).
 
-One tensor-parallel engine, rank i on GPU i. In this order: context and NCCL; `pre`, the least free memory over
-the ranks, and the check that they are about equal; weights and draft; the pool, which is what is free now less
-`pre * (1 - fraction)`; the draft's pool; everything else, which nothing caps.
+One tensor-parallel engine, rank i on GPU i. In this order: context and NCCL; `pre`, the least free memory
+over the ranks, and the check that they are about equal; weights and draft; the pool, which is what is free
+now less `pre * (1 - fraction)`; the draft's pool; everything else, which nothing caps.
 """
 
 from __future__ import annotations
