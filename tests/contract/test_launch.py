@@ -26,7 +26,7 @@ from tests.sglang_cpu.flags import Start
 from tests.sglang_cpu.process import free_port
 from tests.support.launching import ask
 
-pytestmark = [pytest.mark.sglang, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.sglang, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 READY_SECONDS = 900.0
 PROFILE = {
