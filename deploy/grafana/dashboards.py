@@ -72,6 +72,11 @@ def build_panel(spec: Panel) -> Any:
         made = made.show_points(m_common.VisibilityMode.NEVER)
         if spec.stacked:
             made = made.stacking(common.StackingConfig().mode(m_common.StackingMode.NORMAL))
+        for name, colour in spec.colours.items():
+            fixed = {"mode": "fixed", "fixedColor": colour}
+            made = made.override_by_regexp(
+                f"/^{name}( p[0-9]+)?$/", [m_dashboard.DynamicConfigValue(id_val="color", value=fixed)]
+            )
         if spec.dashed:
             dashes = {"fill": "dash", "dash": [8, 8]}
             made = made.override_by_regexp(

@@ -12,6 +12,8 @@ P = "spec_router"
 # `pair` is a dashboard variable; engines carry `path` from the scrape configuration.
 PAIR = 'pair=~"$pair"'
 RATE = "[$__rate_interval]"
+# A path has one colour wherever it is shown, on the live page too.
+COLOURS = {"speculative": "purple", "baseline": "blue"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Panel:
     minimum: float | None = 0
     maximum: float | None = None
     states: dict[str, tuple[str, str]] = field(default_factory=dict)
+    colours: dict[str, str] = field(default_factory=lambda: COLOURS)
     dashed: str = ""  # regular expression of series drawn as dashed lines, such as watermarks
 
 
@@ -76,7 +79,7 @@ NOW = Dashboard(
             width=24,
             height=4,
             minimum=None,
-            states={"0": ("purple", "speculative"), "1": ("blue", "baseline")},
+            states={"0": (COLOURS["speculative"], "speculative"), "1": (COLOURS["baseline"], "baseline")},
         ),
         Panel(
             "Requests in flight against the watermarks",
@@ -90,6 +93,7 @@ NOW = Dashboard(
             ),
             width=24,
             height=9,
+            colours={**COLOURS, "N": "text", "queue": "yellow", "high": "red", "low": "green"},
             dashed="high|low",
         ),
         Panel(
@@ -103,7 +107,12 @@ NOW = Dashboard(
             "Answered requests per second",
             "Requests that ended well, by the path that served them.",
             "reqps",
-            (Query(f'sum by (path) (rate({P}_requests_total{{{PAIR}, outcome="ok"}}{RATE}))', "{{path}}"),),
+            (
+                Query(
+                    f'sum by (path) (rate({P}_requests_total{{{PAIR}, outcome="ok", path!="none"}}{RATE}))',
+                    "{{path}}",
+                ),
+            ),
             stacked=True,
         ),
         Panel(
@@ -111,12 +120,14 @@ NOW = Dashboard(
             "From the arrival at the router to the engine's first event: queue, prefill and all.",
             "s",
             quantiles("time_to_first_token_seconds", "p"),
+            dashed="p99",
         ),
         Panel(
             "Time per output token",
             "Of streamed answers, after the first token.",
             "s",
             quantiles("time_per_output_token_seconds", "p"),
+            dashed="p99",
         ),
         Panel(
             "Not answered",
@@ -158,7 +169,7 @@ DECISIONS = Dashboard(
         ),
         Panel(
             "Switches by reason",
-            "Changes of the active path per hour at the present rate.",
+            "Changes of the active path in the last hour.",
             "short",
             (
                 Query(
