@@ -79,8 +79,7 @@ def test_services_get_every_variable_of_their_configuration(stacks: dict[str, An
             assert wanted <= service["environment"].keys(), name
 
 
-@pytest.fixture
-def checkpoints(tmp_path: Path) -> Path:
+def write_models(folder: Path) -> None:
     """The models of .env.example, without weights."""
     for name, config, size in (
         ("Llama-3.3-70B-Instruct", models.LLAMA_70B, models.LLAMA_70B_BYTES),
@@ -88,7 +87,13 @@ def checkpoints(tmp_path: Path) -> Path:
         ("Kimi-K2.5", models.KIMI_K25, models.KIMI_K25_BYTES),
         ("kimi-k2.5-eagle3-mla", models.KIMI_EAGLE3_MLA, models.KIMI_EAGLE3_BYTES),
     ):
-        models.write_checkpoint(tmp_path / name, config, size)
+        models.write_checkpoint(folder / name, config, size)
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> Path:
+    """A folder with them."""
+    write_models(tmp_path)
     return tmp_path
 
 
