@@ -223,8 +223,13 @@ class Attempt:
         scanner = self.progress.scanner
         code = scanner.error_code if scanner else None
         if code is not None:
-            raise Failure(classify_status(code) or Kind.EVENT_ERROR, status=code)
+            raise event_failure(code)
         return Effect.NEUTRAL if connection.status >= 400 else Effect.SUCCESS
+
+
+def event_failure(code: int) -> Failure:
+    """What an error event with that code in a relayed answer means."""
+    return Failure(classify_status(code) or Kind.EVENT_ERROR, status=code)
 
 
 def request_head(

@@ -22,7 +22,7 @@ from router.core.rid import RID_ROUTES, splice_rid
 from router.core.routes import Route
 from router.core.scan import Scanner, Usage
 from router.core.words import Outcome
-from router.proxy.attempt import Attempt, Progress, request_head, route_headers
+from router.proxy.attempt import Attempt, Progress, event_failure, request_head, route_headers
 from router.proxy.body import HeldBody
 from router.proxy.client import Client
 from router.proxy.queue import Turn
@@ -100,7 +100,7 @@ class Exchange:
         except Failure as failure:
             self._failure = failure
         except asyncio.CancelledError:
-            reason = Failure(client.gone) if client.gone is not None else self._ended
+            reason = self._left(client.gone) if client.gone is not None else self._ended
             if reason is None or task is None:
                 raise
             task.uncancel()
@@ -212,6 +212,12 @@ class Exchange:
             headers.append((b"content-length", str(len(held.body)).encode()))
             self._client.start(held.status, headers + route_headers(decision))
             await self._client.finish(held.body)
+
+    def _left(self, why: Kind) -> Failure:
+        """What ended a request whose client is gone: SDKs leave on an error event, ahead of `[DONE]`."""
+        scanner = self._progress.scanner
+        code = scanner.error_code if scanner else None
+        return Failure(why) if code is None else event_failure(code)
 
     def _abort(self) -> None:
         """The client left: tell the engine by name, where it has been given one and has the request."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import pytest
 
-from .kit.client import RawResponse, ask, good, good_ns
+from .kit import limits
+from .kit.client import RawClient, RawResponse, ask, good, good_ns
 from .kit.conn import EngineConn, Fields, RawRequest
 from .kit.engine import FakeEngine, Script
 from .kit.quiet import assert_quiet
 from .kit.router import RouterProcess
-from .kit.scripts import after, replying
+from .kit.scripts import FOREVER, after, replying
 from .kit.sdk import SDKS, Sdk, sdk_chat
-from .kit.sse import JSON_HEADERS, chat_answer, error_body, error_event
+from .kit.sse import JSON_HEADERS, chat_answer, error_body, error_event, role
 
 CONFIG = {"breaker": {"failure_threshold": 1000}}
 
@@ -149,6 +150,34 @@ async def test_error_event_of_both(router: RouterProcess, a: FakeEngine, b: Fake
     assert response.status == 200
     assert bytes(response.body) == error_event(code) + b"data: [DONE]\n\n"
     assert len(b.requests) == (1 if code == 503 else 0)
+
+
+async def test_a_client_that_leaves_on_an_error_event(
+    router: RouterProcess, a: FakeEngine, b: FakeEngine
+) -> None:
+    """Kin of B-12: SDKs close on the event, ahead of the end; the engine failed, nobody cancelled."""
+
+    async def bad(conn: EngineConn, request: RawRequest) -> None:
+        await conn.head()
+        await conn.chunk(role())
+        await conn.chunk(error_event(500))
+        await conn.pause(FOREVER)
+
+    a.script = bad
+    before = await router.metrics()
+    client = await RawClient.connect(router.data_port)
+    await client.request(good())
+    response = await client.started()
+    await client.wait(lambda: b"error" in response.body, 5.0, "the error event")
+    client.fin()
+    await a.wait_closed(a.requests[0].conn, limits.CLOSE_SECONDS)
+    after_it = await assert_quiet(router, a, b)
+    counts = {
+        outcome: after_it.sum("requests_total", outcome=outcome)
+        - before.sum("requests_total", outcome=outcome)
+        for outcome in ("failed", "cancelled")
+    }
+    assert counts == {"failed": 1, "cancelled": 0}
 
 
 async def test_interim_responses(router: RouterProcess, a: FakeEngine, b: FakeEngine) -> None:
