@@ -137,6 +137,7 @@ class Exchange:
         self._client.watch(self._loop)
         wish = read_wish(services, self._settings, self._route, self._client, self._fields)
         turn = Turn(services.door, services.pair, lease, wish)
+        arrived = self._loop.time()  # whole: a slow upload is no wait in the queue
         try:
             if self._trace is None:
                 decision = await turn.take(self._settings.queue_timeout)
@@ -145,7 +146,7 @@ class Exchange:
                     decision = await turn.take(self._settings.queue_timeout)
         finally:
             self._unreported = turn.decision
-            self._queued_for = self._loop.time() - self._began
+            self._queued_for = self._loop.time() - arrived
         # Where only one path will do, the other is no second chance.
         retries = 1 if self._settings.retry_other and not (wish and wish.only) else 0
         await self._attempts(decision, body, lease, retries)

@@ -221,3 +221,16 @@ async def test_a_query_and_a_body_of_nothing_but_space(router: Running, a: FakeE
     assert response.end is End.COMPLETE
     assert bytes(a.requests[0].body) == b"  {} \n"
     assert a.requests[0].target == path + "?a=b"
+
+
+async def test_a_slow_upload_is_no_wait_in_the_queue(router: Running) -> None:
+    data = good_ns()
+    async with await RawClient.connect(router.data) as client:
+        await client.request(data[:-10])
+        await asyncio.sleep(0.6)
+        await client.send(data[-10:])
+        assert (await client.response()).status == 200
+    await router.quiet()
+    metrics = await router.metrics()
+    assert metrics.sum("queue_wait_seconds_count") == 1
+    assert metrics.sum("queue_wait_seconds_sum") < 0.3
