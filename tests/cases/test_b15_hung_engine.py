@@ -113,7 +113,7 @@ async def test_hung(
         await asyncio.gather(*tasks)
         metrics = await router.metrics()
     # Right value 50 ms for each; a loaded machine is late now and then, a stalled router all the time.
-    assert sorted(waits["baseline"])[len(waits["baseline"]) * 9 // 10] <= limits.EVENT_DELAY
+    assert sorted(waits["baseline"])[len(waits["baseline"]) * 9 // 10] <= limits.EVENT_DELAY_P99_CROWD
     assert watch.slowest <= limits.STALL
     assert watch.statuses == {200}
     assert watch.looks > 20

@@ -49,7 +49,7 @@ async def test_cancelled_while_connecting(
         await until(lambda: a.open_requests() == 0, 2.0, "no request open at the engine")
         started = time.monotonic()
         await assert_quiet(router, a, b, scraper=scraper, log_from=log_from)
-        assert time.monotonic() - started < 2.0
+        assert time.monotonic() - started < 4.0
     assert "engine d" not in router.log[log_from:], "a health check failed"
     # Pooled connections live on for 4 s.
     await until(lambda: abs(router.open_files() - files) <= 5, 6.0, "open files back to the start")

@@ -206,7 +206,10 @@ async def test_gauge_agrees_with_requests(router: RouterProcess, a: FakeEngine, 
 
 
 @pytest.mark.parametrize("away", [1.5, pytest.param(5.0, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("busy", [6, 1], ids=["under_load", "nearly_idle"])
+@pytest.mark.parametrize(
+    "busy",
+    [pytest.param(6, id="under_load"), pytest.param(1, id="nearly_idle", marks=pytest.mark.slow)],
+)
 async def test_comes_back_gently(
     router_factory: RouterFactory, a: FakeEngine, b: FakeEngine, busy: int, away: float
 ) -> None:
@@ -257,7 +260,10 @@ async def test_comes_back_gently(
     await assert_quiet(router, a, b, expect=a)
 
 
-@pytest.mark.parametrize(("high", "low"), [(8, 8), (3, 8), (8, 0), (0, 0), (-1, -2)])
+@pytest.mark.parametrize(
+    ("high", "low"),
+    [(8, 8), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ((3, 8), (8, 0), (0, 0), (-1, -2)))],
+)
 async def test_reversed_thresholds(
     router_factory: RouterFactory, a: FakeEngine, b: FakeEngine, high: int, low: int
 ) -> None:
@@ -270,6 +276,7 @@ async def test_reversed_thresholds(
     assert "Traceback" not in router.log
 
 
+@pytest.mark.slow
 async def test_engine_that_comes_and_goes(
     router_factory: RouterFactory, a: FakeEngine, b: FakeEngine
 ) -> None:

@@ -133,7 +133,10 @@ async def test_whole_answers_are_proof_enough(router: RouterProcess, a: FakeEngi
     await asyncio.sleep(0.6)
 
 
-@pytest.mark.parametrize(("target", "failures"), [("/ready", 2), ("/health", 1), ("/health", 2)])
+@pytest.mark.parametrize(
+    ("target", "failures"),
+    [("/ready", 2), *(pytest.param("/health", n, marks=pytest.mark.slow) for n in (1, 2))],
+)
 async def test_few_failures(
     router_factory: RouterFactory, a: FakeEngine, b: FakeEngine, target: str, failures: int
 ) -> None:

@@ -26,7 +26,6 @@ from .kit.sse import chat_events, error_event
 # The default threshold is 5; one failure that counted where it must not would show at once with 1.
 CONFIG = {
     "breaker": {"failure_threshold": 1, "success_threshold": 1, "open_for": "200ms"},
-    "timeouts": {"first_byte": "300ms", "idle": "300ms", "client_write": "500ms"},
     "health": {"failure_threshold": 1000},
 }
 STATUSES = {
@@ -152,12 +151,24 @@ COUNTS: dict[str, Callable[[FakeEngine], None]] = {
 }
 
 
-@pytest.mark.parametrize("way", COUNTS.values(), ids=COUNTS)
+# A router of its own for each: the ordinary run takes some.
+ORDINARY = ("refused", "first_byte_limit", "broken_stream", "status_500")
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(way, id=name, marks=() if name in ORDINARY else pytest.mark.slow)
+        for name, way in COUNTS.items()
+    ],
+)
 async def test_what_counts(
     router_factory: RouterFactory, a: FakeEngine, b: FakeEngine, way: Callable[[FakeEngine], None]
 ) -> None:
     """B-24: the failures that do count open the breaker, so the tests above could have failed."""
-    router = await router_factory({"breaker": {"open_for": "5s"}})
+    router = await router_factory(
+        {"breaker": {"open_for": "5s"}, "timeouts": {"first_byte": "300ms", "idle": "300ms"}}
+    )
     await drop_pooled(a, b)
     way(a)
     await ask(router.data_port, good())

@@ -176,6 +176,7 @@ def shout(url: str) -> str:
     return url.replace("localhost", "LOCALHOST")
 
 
+@pytest.mark.slow
 async def test_same_url_twice(router_factory: RouterFactory, a: FakeEngine, b: FakeEngine) -> None:
     """B-31: both paths at one address are one engine, and not a pair."""
     router = await router_factory(start=False)
@@ -237,10 +238,6 @@ def write_in_place(router: RouterProcess, content: str) -> None:
     router.config_file.write_text(content)
 
 
-WRITERS = {"rename": rename_over, "in_place": write_in_place}
-TRIGGERS = ("file", "hup")
-
-
 async def wait_high(router: RouterProcess, high: int, within: float = 5.0) -> None:
     """Wait until that threshold is in force."""
     deadline = time.monotonic() + within
@@ -290,8 +287,15 @@ async def under_load(router: RouterProcess, a: FakeEngine, b: FakeEngine) -> Asy
             client.rst()
 
 
-@pytest.mark.parametrize("trigger", TRIGGERS)
-@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+@pytest.mark.parametrize(
+    ("write", "trigger"),
+    [
+        (rename_over, "file"),
+        (write_in_place, "hup"),
+        pytest.param(rename_over, "hup", marks=pytest.mark.slow),
+        pytest.param(write_in_place, "file", marks=pytest.mark.slow),
+    ],
+)
 async def test_reload(
     router_factory: RouterFactory,
     a: FakeEngine,

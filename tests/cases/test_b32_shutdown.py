@@ -140,7 +140,7 @@ async def test_no_streams(router_factory: RouterFactory, a: FakeEngine, b: FakeE
     )
 
 
-@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("second", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 async def test_second_signal(
     router_factory: RouterFactory, a: FakeEngine, b: FakeEngine, second: signal.Signals
 ) -> None:
@@ -159,7 +159,7 @@ async def test_second_signal(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("delay", [0.3, 0.6, 1.0])
+@pytest.mark.parametrize("delay", [0.6, *(pytest.param(s, marks=pytest.mark.slow) for s in (0.3, 1.0))])
 async def test_during_start(
     router_factory: RouterFactory, a: FakeEngine, b: FakeEngine, delay: float, number: signal.Signals
 ) -> None:
@@ -289,7 +289,16 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
+ORDINARY = (never_connects, in_the_queue, uploads_slowly, client_reads_nothing)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(place, id=place.__name__, marks=() if place in ORDINARY else pytest.mark.slow)
+        for place in PLACES
+    ],
+)
 async def test_wherever_a_request_is(
     router_factory: RouterFactory, a: FakeEngine, b: FakeEngine, place: object
 ) -> None:
