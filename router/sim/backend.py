@@ -86,10 +86,12 @@ class Backend:
             if choice.request.phase is not Phase.DONE:
                 self.driver.abort(self.path, choice.request)
 
-    def abort(self, prefix: str | None) -> None:
-        """End every live request whose id begins with `prefix`; None: all."""
-        for rid, choice in list(self._live.items()):
-            if prefix is None or rid.startswith(prefix):
+    def abort(self, rid: str | None) -> None:
+        """End the live request of that id, and as SGLang does all whose ids begin with it; None: all."""
+        if rid is not None and rid not in self._live:
+            return
+        for live, choice in list(self._live.items()):
+            if rid is None or live.startswith(rid):
                 self.driver.abort(self.path, choice.request)
 
     def check_rid(self, call: Call) -> None:

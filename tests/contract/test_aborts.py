@@ -81,10 +81,14 @@ async def test_all_at_once_and_none(direct: Spot) -> None:
     assert [answer["json"]["choices"][0]["finish_reason"] for answer in answers] == ["abort"] * 2
 
 
-async def test_abort_matches_by_prefix(direct: Spot) -> None:
-    task = await begun(direct, "family-7")
+async def test_an_id_ends_those_that_begin_with_it_too(direct: Spot) -> None:
+    """But only if it is somebody's own; so ids of one length can't hit each other."""
+    tasks = [await begun(direct, "family"), await begun(direct, "family-7", count=2)]
+    await abort(direct.engine, rid="fam")
+    assert await running(direct, 2)
     await abort(direct.engine, rid="family")
-    assert (await task)["json"]["id"] == "family-7"
+    answers = await asyncio.gather(*tasks)
+    assert [answer["json"]["choices"][0]["finish_reason"] for answer in answers] == ["abort"] * 2
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -138,14 +138,14 @@ async def test_a_full_queue_is_a_503_or_a_streams_first_event() -> None:
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-async def test_an_abort_by_prefix_ends_it_with_its_partial_text(streaming: bool) -> None:
+async def test_an_abort_by_id_ends_it_with_its_partial_text(streaming: bool) -> None:
     async with SimulatedPair() as pair:
         body = chat(rid="abort-me-7", max_tokens=5000, ignore_eos=True, stream=streaming)
         held = asyncio.create_task(ask(pair.baseline.port, "POST", CHAT, body))
         await until(lambda: pair.baseline.backend.engine.used_tokens > 40)
-        assert (await ask(pair.baseline.port, "POST", "/abort_request", {"rid": "abort-you"})).status == 200
+        assert (await ask(pair.baseline.port, "POST", "/abort_request", {"rid": "abort-me"})).status == 200
         assert live(pair.baseline) == 1
-        assert (await ask(pair.baseline.port, "POST", "/abort_request", {"rid": "abort-me"})).body == b""
+        assert (await ask(pair.baseline.port, "POST", "/abort_request", {"rid": "abort-me-7"})).body == b""
         answer = await held
         page = (await ask(pair.baseline.port, "GET", "/metrics")).body.decode()
         assert live(pair.baseline) == 0
