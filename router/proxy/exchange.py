@@ -100,12 +100,11 @@ class Exchange:
         except Failure as failure:
             self._failure = failure
         except asyncio.CancelledError:
-            reason = self._left(client.gone) if client.gone is not None else self._ended
-            if reason is None or task is None:
+            if task is None or (client.gone is None and self._ended is None):
                 raise
             task.uncancel()
             self._abort()
-            self._failure = reason
+            self._failure = self._left(client.gone) if client.gone is not None else self._ended
         except Exception:
             _log.exception("a request failed inside the router")
             self._failure = Failure(Kind.INTERNAL)
@@ -214,11 +213,19 @@ class Exchange:
             self._client.start(held.status, headers + route_headers(decision))
             await self._client.finish(held.body)
 
-    def _left(self, why: Kind) -> Failure:
-        """What ended a request whose client is gone: SDKs leave on an error event, ahead of `[DONE]`."""
+    def _left(self, why: Kind) -> Failure | None:
+        """What ended a request whose client is gone; None: it had all of its answer.
+
+        SDKs leave on an error event, and on `[DONE]`, ahead of the stream's last chunk.
+        """
         scanner = self._progress.scanner
         code = scanner.error_code if scanner else None
-        return Failure(why) if code is None else event_failure(code)
+        if code is not None:
+            return event_failure(code)
+        if scanner is not None and scanner.done and why is Kind.CLIENT_GONE:
+            self._report(Effect.SUCCESS)
+            return None
+        return Failure(why)
 
     def _abort(self) -> None:
         """The client left: tell the engine by name, where it has been given one and has the request."""

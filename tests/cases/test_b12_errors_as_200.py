@@ -6,6 +6,9 @@ engine first, a 4xx never does.
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 import pytest
 
 from .kit import limits
@@ -16,7 +19,7 @@ from .kit.quiet import assert_quiet
 from .kit.router import RouterProcess
 from .kit.scripts import FOREVER, after, replying
 from .kit.sdk import SDKS, Sdk, sdk_chat
-from .kit.sse import JSON_HEADERS, chat_answer, error_body, error_event, role
+from .kit.sse import DONE, JSON_HEADERS, chat_answer, error_body, error_event, role
 
 CONFIG = {"breaker": {"failure_threshold": 1000}}
 
@@ -152,32 +155,42 @@ async def test_error_event_of_both(router: RouterProcess, a: FakeEngine, b: Fake
     assert len(b.requests) == (1 if code == 503 else 0)
 
 
-async def test_a_client_that_leaves_on_an_error_event(
-    router: RouterProcess, a: FakeEngine, b: FakeEngine
+@pytest.mark.parametrize(("last", "outcome"), [(error_event(500), "failed"), (DONE, "ok")])
+async def test_a_client_that_leaves_ahead_of_the_last_chunk(
+    router: RouterProcess, a: FakeEngine, b: FakeEngine, last: bytes, outcome: str
 ) -> None:
-    """Kin of B-12: SDKs close on the event, ahead of the end; the engine failed, nobody cancelled."""
+    """Kin of B-12: SDKs close on an error event and on `[DONE]`; neither is a cancellation."""
 
-    async def bad(conn: EngineConn, request: RawRequest) -> None:
+    async def script(conn: EngineConn, request: RawRequest) -> None:
         await conn.head()
         await conn.chunk(role())
-        await conn.chunk(error_event(500))
+        await conn.chunk(last)
         await conn.pause(FOREVER)
 
-    a.script = bad
+    a.script = script
     before = await router.metrics()
     client = await RawClient.connect(router.data_port)
     await client.request(good())
     response = await client.started()
-    await client.wait(lambda: b"error" in response.body, 5.0, "the error event")
+    await client.wait(lambda: response.body.endswith(last), 5.0, "the last event")
     client.fin()
     await a.wait_closed(a.requests[0].conn, limits.CLOSE_SECONDS)
-    after_it = await assert_quiet(router, a, b)
-    counts = {
-        outcome: after_it.sum("requests_total", outcome=outcome)
-        - before.sum("requests_total", outcome=outcome)
-        for outcome in ("failed", "cancelled")
-    }
-    assert counts == {"failed": 1, "cancelled": 0}
+    await until_counted(router, before.sum("requests_total") + 1)
+    now = await router.metrics()
+    changed = [
+        name
+        for name in ("ok", "failed", "cancelled", "rejected")
+        if now.sum("requests_total", outcome=name) != before.sum("requests_total", outcome=name)
+    ]
+    assert changed == [outcome]
+
+
+async def until_counted(router: RouterProcess, total: float) -> None:
+    """Wait until so many requests have ended."""
+    deadline = time.monotonic() + limits.QUIET_SECONDS
+    while (await router.metrics()).sum("requests_total") < total:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.03)
 
 
 async def test_interim_responses(router: RouterProcess, a: FakeEngine, b: FakeEngine) -> None:
