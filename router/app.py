@@ -27,6 +27,8 @@ from router.control.monitor import EngineMonitor, Rhythm
 from router.control.wiring import Wiring
 from router.core.admission import Admission, DrainRate
 from router.core.affinity import Affinity
+from router.core.calibrated import CalibratedPolicy
+from router.core.calibration import DEFAULT_FRACTIONS
 from router.core.classes import Rule, Rules, When
 from router.core.events import Observer
 from router.core.health import BreakerRules, EngineHealth, HealthRules
@@ -40,6 +42,7 @@ from router.core.reconcile import Reconciler
 from router.core.shadow import Shadow
 from router.core.words import Path, Placement
 from router.lifetime import Current, Port, Router
+from router.observe.cost import MixedCost
 from router.observe.decisions import DecisionLog
 from router.observe.fanout import Fanout
 from router.observe.logs import LogObserver
@@ -90,6 +93,7 @@ def build_router(config: Config) -> Router:
     services = build_services(config, engines, clock, observer, policy, partial(measure, readings))
     services.pair.shadow = build_shadow(current, tuple(engines))
     services.pair.on_record = decisions.record
+    services.aborter.on_abort = metrics.on_abort
     services.tracer = build_tracer(config)
     wiring = Wiring(
         services.pair, partial(cross, services, readings), log, partial(refit, services.pair, current)
@@ -97,6 +101,8 @@ def build_router(config: Config) -> Router:
     watched = Watched(services.pair, readings, clock, wiring.identity)
     watch_process(registry, asyncio.get_running_loop())
     registry.register(StateCollector(watched, __version__))
+    cost = MixedCost(watched, partial(mixed_fraction, services.pair))
+    registry.register(cost)
 
     data_port = DataPort(services)
     view = AdminView(
@@ -157,11 +163,19 @@ def build_router(config: Config) -> Router:
         monitors,
         client,
         watch,
+        cost,
         wiring,
         registry,
         current,
         log,
     )
+
+
+def mixed_fraction(pair: Pair, path: Path) -> float:
+    """Share of its speed that a path keeps while the other works: as calibrated, or else as usual."""
+    if isinstance(pair.policy, CalibratedPolicy):
+        return pair.policy.calibration.mixed_fraction(path)
+    return DEFAULT_FRACTIONS[path] if pair.placement is Placement.SHARED else 1.0
 
 
 def policy_rules(current: Current) -> dict[str, Any]:

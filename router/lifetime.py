@@ -16,6 +16,7 @@ from router.control.monitor import EngineMonitor
 from router.control.wiring import Wiring
 from router.core.failure import Failure, Kind
 from router.core.policy import Policy, Switch
+from router.observe.cost import MixedCost
 from router.observe.watch import HealthWatch
 from router.proxy.endpoint import DataPort
 from router.proxy.settings import Services
@@ -70,6 +71,7 @@ class Router:
         monitors: one per engine.
         client: of the monitors.
         watch: logs changes of health.
+        cost: sums up what being mixed costs.
         wiring: judges what the engines are.
         registry: of its metrics.
         current: the configuration in force.
@@ -85,6 +87,7 @@ class Router:
         monitors: Sequence[EngineMonitor],
         client: httpx.AsyncClient,
         watch: HealthWatch,
+        cost: MixedCost,
         wiring: Wiring,
         registry: CollectorRegistry,
         current: Current,
@@ -97,6 +100,7 @@ class Router:
         self.monitors = monitors
         self._client = client
         self._watch = watch
+        self._cost = cost
         self.wiring = wiring
         self.registry = registry
         self.current = current
@@ -152,6 +156,7 @@ class Router:
         """Let the pair look at this moment, and the log at what has become of the engines."""
         self.services.pair.evaluate()
         self._watch.check(self.services.clock())
+        self._cost.tick()
 
     async def _tick(self) -> None:
         while True:

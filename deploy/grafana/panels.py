@@ -186,6 +186,20 @@ DECISIONS = Dashboard(
             maximum=1,
         ),
         Panel(
+            "Tokens lost to mixing",
+            "An estimate: what both engines would have generated had each been alone in that time.",
+            "short",
+            (Query(f"rate({P}_mixed_lost_tokens_total{{{PAIR}}}{RATE})", "tokens per second"),),
+        ),
+        Panel(
+            "Time in each path",
+            "Share of time for which the path was active.",
+            "percentunit",
+            (Query(f"rate({P}_active_path_seconds_total{{{PAIR}}}{RATE})", "{{path}}"),),
+            stacked=True,
+            maximum=1,
+        ),
+        Panel(
             "Drift of the counts",
             "Requests the router counts at an engine minus those the engine says it holds. Lags by a second; "
             "lastingly below zero means ghosts or other clients.",

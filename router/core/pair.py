@@ -80,6 +80,7 @@ class Pair:
         first = policy.first_path if policy.first_path in self.engines else next(iter(self.engines))
         self.state = PolicyState(active=first, regime=first)
         self.began = clock()
+        self._active_seconds = dict.fromkeys(self.engines, 0.0)
         self.on_record: Callable[[PolicyState, Snapshot, Switch], None] = lambda before, seen, switch: None
 
     def now(self) -> float:
@@ -95,6 +96,11 @@ class Pair:
     def active_since(self) -> float:
         """Monotonic time of the last switch, or of the start."""
         return self.began if self.state.switched_at is None else self.state.switched_at
+
+    def active_seconds(self, path: Path) -> float:
+        """Seconds so far for which `path` was the active one."""
+        running = self.now() - self.active_since if path is self.active_path else 0.0
+        return self._active_seconds[path] + running
 
     @property
     def excess(self) -> int:
@@ -113,6 +119,8 @@ class Pair:
         before = self.state
         self.state, switch = self.policy.step(before, seen)
         if switch:
+            began = self.began if before.switched_at is None else before.switched_at
+            self._active_seconds[switch.origin] += switch.at - began
             self.switches.append(switch)
             self._observer.on_switch(switch)
             self.on_record(before, seen, switch)

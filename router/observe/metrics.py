@@ -72,6 +72,8 @@ class Metrics:
             for path in maybe_paths
             for kind in Kind
         }
+        aborts = self._counter("upstream_aborts", "Requests aborted by name because their client left.")
+        self.on_abort = aborts.labels(self._pair).inc
         rejected = self._counter("rejected", "Requests that the router refused by itself.", "reason")
         self._rejected = {reason: rejected.labels(self._pair, reason) for reason in Rejection}
         tokens = self._counter(

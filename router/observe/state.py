@@ -79,6 +79,12 @@ class StateCollector(Collector):
             "1 for the path that new requests take.",
             {path.value: float(path is pair.active_path) for path in paths},
         )
+        active = CounterMetricFamily(
+            f"{PREFIX}_active_path_seconds", "Time for which the path was active.", labels=("pair", "path")
+        )
+        for path in paths:
+            active.add_metric((pair.name, path.value), pair.active_seconds(path))
+        yield active
         mixed = CounterMetricFamily(
             f"{PREFIX}_mixed_seconds", "Time during which both engines had requests.", labels=("pair",)
         )

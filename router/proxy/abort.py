@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 
 from router.core.failure import Failure
 from router.proxy.link import EngineLink
@@ -16,13 +17,15 @@ ABORT_LIMIT = 2.0
 
 
 class Aborter:
-    """Sends aborts in the background, each once, none of them awaited by a request."""
+    """Sends aborts in the background, each once, none awaited by a request. `on_abort` counts them."""
 
     def __init__(self) -> None:
+        self.on_abort: Callable[[], None] = lambda: None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def abort(self, link: EngineLink, rid: bytes) -> None:
         """Abort the request that `link`'s engine knows as `rid`."""
+        self.on_abort()
         task = asyncio.create_task(_send(link, rid))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
