@@ -97,7 +97,7 @@ class Container:
     def _here(self, text: str) -> str:
         """The text with places of the container as places of this machine."""
         for place, here in self._places.items():
-            text = re.sub(rf"(^|=){re.escape(place)}(?=/|$)", lambda match, to=here: match[1] + to, text)
+            text = re.sub(rf"(^|=){re.escape(place)}(?=/|$)", rf"\g<1>{here}", text)
         return text
 
     def command(self, words: list[str]) -> list[str]:
