@@ -50,11 +50,12 @@ export async function frames(panel) {
   return made;
 }
 
-// The first moment of each annotation: a rate shows it for as long as its window.
+// The first moment of each annotation: a rate shows it for as long as its window. What shows at the left edge was
+// before.
 export async function marks(annotation) {
   const found = [];
   for (const one of await series(annotation.expr)) {
-    let before = 0;
+    let before = start;
     for (const [time] of one.values) {
       if (time - before > 2 * STEP) found.push({ time: time * 1000, text: one.metric.reason });
       before = time;
