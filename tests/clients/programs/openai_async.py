@@ -25,17 +25,22 @@ from common import (
 
 async def run(target: Target) -> Json:
     seen: Json = {}
-    async with openai.AsyncOpenAI(
-        base_url=f"{target.url}/v1", api_key="unused", max_retries=0, timeout=SECONDS
-    ) as client:
+    async with connected(target) as client:
         for name, case in openai_cases().items():
             try:
                 seen[name] = masked(await ask(client, case, target))
             except Exception as error:  # whatever an application would see
                 seen[name] = failure(error)
+    # On a connection of its own: an engine may close the last one behind an error.
+    async with connected(target) as client:
         seen["abort"] = await abort(client, target, stream=True)
         seen["abort of a whole answer"] = await abort(client, target, stream=False)
     return seen
+
+
+def connected(target: Target) -> openai.AsyncOpenAI:
+    """A client that does not repeat what fails."""
+    return openai.AsyncOpenAI(base_url=f"{target.url}/v1", api_key="unused", max_retries=0, timeout=SECONDS)
 
 
 async def ask(client: openai.AsyncOpenAI, case: Json, target: Target) -> Any:

@@ -22,12 +22,17 @@ from common import (
 
 
 def run(target: Target) -> Json:
-    with openai.OpenAI(
-        base_url=f"{target.url}/v1", api_key="unused", max_retries=0, timeout=SECONDS
-    ) as client:
+    with connected(target) as client:
         cases = openai_cases()
         seen = {name: observed(partial(ask, client, case, target)) for name, case in cases.items()}
+    # On a connection of its own: an engine may close the last one behind an error.
+    with connected(target) as client:
         return seen | {"abort": observed(lambda: abort(client, target))}
+
+
+def connected(target: Target) -> openai.OpenAI:
+    """A client that does not repeat what fails."""
+    return openai.OpenAI(base_url=f"{target.url}/v1", api_key="unused", max_retries=0, timeout=SECONDS)
 
 
 def ask(client: openai.OpenAI, case: Json, target: Target) -> Any:
