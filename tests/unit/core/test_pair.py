@@ -15,7 +15,7 @@ from router.core.identity import Fault, Problem, Verdict
 from router.core.ledger import Lease, Ledger
 from router.core.load import EngineLoad
 from router.core.pair import SWITCHES_KEPT, Pair, Pin
-from router.core.policy import FixedPolicy, Policy, ThresholdPolicy
+from router.core.policy import FixedPolicy, Policy, PolicyState, Snapshot, Switch, ThresholdPolicy
 from router.core.reconcile import Reconciler
 from router.core.words import DecisionReason, Outcome, Path, Placement, SwitchReason
 from tests.support import FakeClock, RecordingObserver
@@ -485,3 +485,38 @@ def test_what_loads_the_engines_beyond_our_leases_is_part_of_n_and_explained() -
     assert bench.pair.excess == 2
     bench.clock.advance(60.0)
     assert bench.pair.excess == 0
+
+
+def test_the_times_of_both_paths_add_up() -> None:
+    bench = Bench()
+    bench.clock.advance(3.0)
+    bench.load(8)
+    bench.pair.evaluate()
+    bench.clock.advance(12.0)
+    bench.load(0)
+    bench.pair.evaluate()
+    bench.clock.advance(5.0)
+    assert bench.pair.now() == 1020.0
+    assert bench.pair.active_seconds(SPECULATIVE) == 8.0
+    assert bench.pair.active_seconds(BASELINE) == 12.0
+
+
+def test_a_switch_is_told_with_what_it_was_made_from() -> None:
+    bench = Bench()
+    told: list[tuple[PolicyState, Snapshot, Switch]] = []
+    bench.pair.on_record = lambda before, seen, switch: told.append((before, seen, switch))
+    bench.load(8)
+    bench.pair.evaluate()
+    ((before, seen, switch),) = told
+    assert (before.active, seen.n, switch.target) == (SPECULATIVE, 8, BASELINE)
+    assert THRESHOLD.step(before, seen)[1] == switch
+
+
+def test_an_operator_s_drain_keeps_an_engine_out_even_of_trials() -> None:
+    bench = Bench()
+    bench.pair.engines[SPECULATIVE].drained = True
+    assert bench.pair.decide() == decided(BASELINE, "failover")
+    bench.open_breaker(SPECULATIVE)
+    bench.clock.advance(10.0)
+    assert bench.pair.decide() == decided(BASELINE, "failover")
+    assert not bench.pair.engines[SPECULATIVE].promising(bench.clock())
