@@ -52,6 +52,7 @@ class Exchange:
         self._progress = Progress()
         self._decision: Decision | None = None
         self._unreported: Decision | None = None
+        self._suspect: Decision | None = None  # answered with a 5xx; the other path's word is awaited
         self._failure: Failure | None = None
         self._step: asyncio.Task[Any] | None = None
         self._ended: Failure | None = None
@@ -112,7 +113,7 @@ class Exchange:
             self._step = None
             client.unwatch()
             self._watchdog.stop()
-            self._report(self._failure.row.effect if self._failure else Effect.NEUTRAL)
+            self._report_last()
         if self._failure is not None and client.gone is None:
             await self._tell(self._failure)
 
@@ -191,6 +192,8 @@ class Exchange:
         """What looks on while the answer passes, which it is about to."""
         if self._trace is not None:
             self._trace.relay(self._progress.first_byte_at)
+        if self._client.status is not None and self._client.status < 500:
+            self._report_suspect(Effect.FAILURE)
         if self._route.label != RESPONSES:
             return Scanner(streamed=streamed)
         affinity = self._services.affinity
@@ -198,7 +201,10 @@ class Exchange:
 
     def _second(self, first: Decision, failure: Failure) -> Decision | None:
         """Where to try again after `first` failed, if anywhere."""
-        self._report(failure.row.effect)
+        if failure.kind is Kind.STATUS_5XX:
+            self._suspect, self._unreported = self._unreported, None
+        else:
+            self._report(failure.row.effect)
         second = self._services.pair.decide_retry(first.path)
         if second is not None:
             self._services.observer.on_retry(first.path, second.path, failure.kind)
@@ -243,6 +249,24 @@ class Exchange:
         decision, self._unreported = self._unreported, None
         if decision is not None:
             self._services.pair.report(decision, effect)
+
+    def _report_suspect(self, effect: Effect) -> None:
+        """Tell the pair what the first path's 5xx was worth, once that is known."""
+        suspect, self._suspect = self._suspect, None
+        if suspect is not None:
+            self._services.pair.report(suspect, effect)
+
+    def _report_last(self) -> None:
+        """Tell the pair what became of what has not been told yet.
+
+        A request that every engine answers with a 5xx says nothing of the engines: some bodies make SGLang
+        fail (a list as `rid`), and a client that sends them must not take the engines from all others.
+        """
+        failure, suspect = self._failure, self._suspect
+        everywhere = suspect is not self._decision if suspect else len(self._services.pair.engines) == 1
+        blameless = failure is not None and failure.kind is Kind.STATUS_5XX and everywhere
+        self._report_suspect(Effect.NEUTRAL if blameless else Effect.FAILURE)
+        self._report(Effect.NEUTRAL if failure is None or blameless else failure.row.effect)
 
     async def _tell(self, failure: Failure) -> None:
         headers: Headers = []

@@ -338,9 +338,8 @@ async def test_ready_again_without_traffic(
 ) -> None:
     """Kin of B-14: both breakers opened, then nobody asks: a balancer looks at readiness first."""
     router = await router_factory()
-    failing(a)
-    failing(b)
-    assert (await ask(router.data_port, good())).status == 500
+    a.script = b.script = reset
+    assert (await ask(router.data_port, good())).status == 502
     assert await router.readiness() == 503
     a.use_good_script()
     await router.wait_ready(within=2.0)

@@ -198,3 +198,33 @@ async def test_five_in_a_row_by_default(router_factory: RouterFactory, a: FakeEn
     a.use_good_script()
     await asyncio.sleep(0.3)
     await recover(router)
+
+
+async def test_a_body_that_every_engine_fails_on(router: RouterProcess, a: FakeEngine, b: FakeEngine) -> None:
+    """B-24: a request that both engines answer with 500 says nothing of either."""
+    a.script = b.script = replying("500 Internal Server Error")
+    for n in range(6):
+        assert (await ask(router.data_port, good() if n % 2 else good_ns())).status == 500
+    assert (len(a.requests), len(b.requests)) == (6, 6)
+    await assert_untouched(router)
+    a.script = b.script = good_script
+    assert (await ask(router.data_port, good())).status == 200
+    await assert_quiet(router, a, b)
+
+
+async def test_a_body_that_one_engine_fails_on(router: RouterProcess, a: FakeEngine, b: FakeEngine) -> None:
+    """B-24: where the other engine answers the same request well, the first one is to blame, at once."""
+    a.script, b.script = replying("500 Internal Server Error"), ticking(0.1)
+    async with await RawClient.connect(router.data_port) as client:
+        await client.send(good())
+        await b.wait_requests(1)
+        await until_open(router)
+
+
+async def until_open(router: RouterProcess) -> None:
+    """Wait until A's breaker has opened, long before B's answer ends."""
+    for _ in range(100):
+        if (await router.metrics()).sum("breaker_state", path="speculative") > 0:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("the breaker stays closed")
