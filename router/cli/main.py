@@ -13,6 +13,7 @@ import typer
 
 from router import __version__
 from router.cli.commands import app as operating
+from router.cli.deciding import deciding
 from router.cli.verify import app as verifying
 from router.core.words import Path as EnginePath
 from router.core.words import Placement
@@ -217,6 +218,7 @@ def _given(flags: dict[str, object]) -> dict[str, object]:
 
 
 app.add_typer(operating)
+app.add_typer(deciding)
 app.add_typer(verifying)
 
 

@@ -5,7 +5,7 @@ engines really are (`router.core.learned`). Two rules ask for a change of the pa
 
 * **band**: N ≥ 1.25 N* goes up at once; smoothed N ≤ low comes back after the dwell. Only if the gain over
   the time for which load is expected to want the other path beats the price of the switch. What will be
-  gained is judged half by the load of now and half by that of the last seconds, for a burst is soon over.
+  gained is judged by the demand of the last minute, for a burst or a lull is soon over.
 * **regret**: staying on the worse path costs a little all the time. Once that has added up to the price of
   a switch, switching was the better choice, however near to the crossover the load is.
 """
@@ -27,15 +27,15 @@ VERSION = "calibrated/1"
 # A gain smaller than this is within the noise of the accept length and counts as none.
 LEAST_GAIN = 0.02
 # Seconds of work that a switch must be worth, however cheap it seems.
-LEAST_PRICE = 1.0
+LEAST_PRICE = 2.0
 # So many times the price lost, the load is there to stay, whatever earlier stays were like.
-PATIENCE = 5.0
-# Seconds over which the mean load forgets.
-MEMORY = 30.0
+PATIENCE = 3.0
+# Seconds over which the mean demand forgets.
+MEMORY = 120.0
 # A share by which the accept length must have moved for the watermarks to be computed anew.
 GRAIN = 0.001
 LONGEST_STAY = 3600.0
-STAY_WEIGHT = 0.3
+STAY_WEIGHT = 0.5
 # A return to speculation that ends within so many dwells was a trial; one that lasts longer was right.
 TRIAL = 3.0
 TRUST = 10.0
@@ -112,15 +112,23 @@ class CalibratedPolicy:
             accept = replace(learned.accept, doubts=0)
             learned = replace(learned, accept=accept, returned_with=None)
         # What was to be seen at the last look held until now.
-        mean, lost = learned.mean_hurdle, 0.0
-        if mean is not None:
-            mean = learned.hurdle + (mean - learned.hurdle) * math.exp(-passed / MEMORY)
-            if state.last_n:
-                lost = gain(state.regime.other, learned.effective, learned.hurdle) - LEAST_GAIN
-        regret = 0.0 if state.detour else max(0.0, learned.regret + lost * passed)
-        hurdle = self.tariff.hurdle(seen.n)
-        learned = replace(learned, regret=regret, hurdle=hurdle, mean_hurdle=hurdle if mean is None else mean)
-        return self.marked(learned, seen.now)
+        lost = 0.0
+        if learned.rate > 0.0:
+            lost = gain(state.regime.other, learned.effective, learned.hurdle) - LEAST_GAIN
+        demand, watched = learned.demand, learned.watched
+        if passed and not seen.live.mixed:
+            # A plain mean at first, so that what came before the first look does not count.
+            watched = min(MEMORY, watched + passed)
+            demand += (learned.rate - demand) * min(1.0, passed / watched)
+        learned = self.marked(learned, seen.now)
+        return replace(
+            learned,
+            regret=0.0 if state.detour else max(0.0, learned.regret + lost * passed),
+            hurdle=self.tariff.hurdle(seen.n),
+            rate=self.tariff.rate(state.active, min(seen.n, self.calibration.limit), learned.effective),
+            demand=demand,
+            watched=watched,
+        )
 
     def marked(self, learned: Learned, now: float) -> Learned:
         """With the watermarks for the accept length of now."""
@@ -146,18 +154,31 @@ class CalibratedPolicy:
         if marks is None or not (up or dwelt):
             return None, free
         beyond = _above(marks, seen.n) if up else _below(marks, state.smoothed_n, seen.n)
-        forecast = _forecast(to, learned)
-        if forecast <= 0 or not (beyond or learned.regret >= LEAST_PRICE):
+        if gain(to, learned.effective, learned.hurdle) <= 0 or not (beyond or learned.regret >= LEAST_PRICE):
             return None, free
+        if not seen.n:
+            return "band", free  # nothing to drain, and nothing to wait for
         price = self.tariff.price(to, seen.n, seen.live.of(state.regime).active, learned.effective)
         least = max(LEAST_PRICE, price.seconds)
         if learned.regret >= PATIENCE * least:
             return "regret", price
-        if forecast * (learned.stay(to) - price.drain) < least:
+        if self._forecast(to, learned) * (learned.stay(to) - price.drain) < least:
             return None, price
         if beyond:
             return "band", price
         return ("regret" if learned.regret >= least else None), price
+
+    def _forecast(self, to: Path, learned: Learned) -> float:
+        """The relative gain that going to the path will bring.
+
+        It is that at the load with which the path meets the demand of the last minute: a burst or a lull is
+        soon over. But overload must be met at once, so going up the load of now counts half.
+        """
+        settled = self.tariff.settles_at(to, learned.demand, learned.effective)
+        lasting = gain(to, learned.effective, self.tariff.hurdle(settled))
+        if to is Path.SPECULATIVE:
+            return lasting
+        return (gain(to, learned.effective, learned.hurdle) + lasting) / 2
 
     def _turned(self, state: PolicyState, seen: Snapshot, learned: Learned) -> Learned:
         """What is remembered when the regime changes."""
@@ -190,25 +211,13 @@ class CalibratedPolicy:
             crossover=marks.crossover.n,
             high=marks.high,
             low=marks.low,
-            gain=_forecast(to, learned),
+            gain=gain(to, learned.effective, learned.hurdle),
+            forecast=self._forecast(to, learned),
             stay=learned.stay(to),
             price=price.seconds,
             drain=price.drain,
             regret=learned.regret,
         )
-
-
-def _forecast(to: Path, learned: Learned) -> float:
-    """The relative gain that going to the path will bring.
-
-    Overload must be met at once, so going up it is judged half by the load of now and half by that of the
-    last seconds, for a burst is soon over. Coming back has time: only a lasting load counts.
-    """
-    mean = learned.hurdle if learned.mean_hurdle is None else learned.mean_hurdle
-    lasting = gain(to, learned.effective, mean)
-    if to is Path.BASELINE:
-        return (gain(to, learned.effective, learned.hurdle) + lasting) / 2
-    return lasting
 
 
 def _above(marks: Band, n: int) -> bool:

@@ -172,7 +172,8 @@ class Learned:
         band: the watermarks at `effective`; None before the first step.
         effective: the accept length that they are for.
         hurdle: logarithm of the break-even accept length at the load of the last look.
-        mean_hurdle: its mean over the last seconds; None before the first look.
+        rate: tokens per second that the active path gives at that load, as calibrated.
+        demand: its mean over the last seconds, `watched` of them so far.
         regret: what staying has cost so far, in seconds of work.
         regime_since: since when load asks for the present path.
         returned_with: the accept length at the last return to speculation.
@@ -188,7 +189,9 @@ class Learned:
     band: Band | None = None
     effective: float = 0.0
     hurdle: float = 0.0
-    mean_hurdle: float | None = None
+    rate: float = 0.0
+    demand: float = 0.0
+    watched: float = 0.0
     regret: float = 0.0
     regime_since: float | None = None
     returned_with: float | None = None

@@ -84,7 +84,8 @@ class Inputs:
         accept_length_age: seconds since one was measured; None if never.
         scale_speculative, scale_baseline: how many times slower than calibrated the engines are.
         crossover, high, low: N* and the watermarks; see `Band`.
-        gain: predicted relative gain in throughput of the new path.
+        gain: relative gain in throughput of the new path at the load of now.
+        forecast: the same at the load that is expected.
         stay: seconds for which load is expected to want it.
         price, drain: seconds of work that the switch costs, and seconds that the old path drains.
         regret: seconds of work that staying had cost so far.
@@ -100,6 +101,7 @@ class Inputs:
     high: float | None
     low: float | None
     gain: float
+    forecast: float
     stay: float
     price: float
     drain: float

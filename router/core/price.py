@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from router.core.calibration import Calibration
 from router.core.words import Path
 
+_HALVINGS = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Price:
@@ -38,6 +40,25 @@ class Tariff:
         """Logarithm of the break-even accept length at n requests."""
         return math.log(self.calibration.break_even_at(min(max(1.0, n), self.calibration.limit)))
 
+    def rate(self, path: Path, n: float, effective: float) -> float:
+        """Tokens per second of the path alone at n requests."""
+        return self.calibration.tokens_per_second(path, n, effective)
+
+    def settles_at(self, path: Path, demand: float, effective: float) -> float:
+        """The requests in flight with which the path gives `demand` tokens per second; at most the limit.
+
+        Arrivals that do not wait for answers ask for the same tokens of either engine, and each holds as many
+        requests as it needs to give them.
+        """
+        low, high = 0.0, float(self.calibration.limit)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if self.rate(path, middle, effective) < demand:
+                low = middle
+            else:
+                high = middle
+        return high
+
     def price(self, to: Path, n: int, on_old: int, effective: float) -> Price:
         """What it costs to go to the path now.
 
@@ -54,18 +75,15 @@ class Tariff:
         old, n = to.other, max(n, on_old)
         drain = self.calibration.drain_seconds(old, on_old)
         left = on_old / 2
-        together = self._rate(old, left, effective) * self._fraction(old)
-        together += self._rate(to, n - left, effective) * self._fraction(to)
-        lost = max(0.0, 1.0 - together / self._rate(old, n, effective))
+        together = self.rate(old, left, effective) * self._fraction(old)
+        together += self.rate(to, n - left, effective) * self._fraction(to)
+        lost = max(0.0, 1.0 - together / self.rate(old, n, effective))
         prefill = self.calibration.path(to).prefill_seconds_per_token
         again = on_old * self.calibration.workload.prompt_tokens * prefill
         return Price(drain, lost * drain + again)
 
     def _fraction(self, path: Path) -> float:
         return self.fractions[0 if path is Path.SPECULATIVE else 1]
-
-    def _rate(self, path: Path, n: float, effective: float) -> float:
-        return self.calibration.tokens_per_second(path, n, effective)
 
 
 def gain(to: Path, effective: float, hurdle: float) -> float:

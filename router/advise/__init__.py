@@ -1,0 +1,1 @@
+"""Which layout of engines fits: a verdict with the numbers behind it."""

@@ -1,0 +1,61 @@
+"""Commands about what should decide: replay and advise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from router.core.words import Placement
+
+deciding = typer.Typer()
+
+
+@deciding.command(
+    epilog="Examples: spec-router replay wave:0.1-5/s:20m --seeds 5; "
+    "spec-router replay trace.csv --profile calibration.yaml --rate 2 --plot replay.svg"
+)
+def replay(
+    load: Annotated[
+        str,
+        typer.Argument(
+            metavar="TRACE",
+            help="A CSV file of time, prompt tokens, output tokens; or steady:8, wave:1-60:20m, "
+            "day:1-60:40m, ramp:1-60:10m (requests in flight), wave:0.1-5/s:20m (requests per second).",
+        ),
+    ],
+    profile: Annotated[
+        str, typer.Option(help="The engines: h200, strong, seed or a calibration file.")
+    ] = "strong",
+    rate: Annotated[float, typer.Option(min=1e-6, help="Multiplies the arrival rate, or the users.")] = 1.0,
+    users: Annotated[
+        float | None, typer.Option(min=1, help="Closed loop: so many users send the trace's requests.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(min=1, help="How long requests arrive.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=100, help="Repeats, for the intervals.")] = 3,
+    placement: Annotated[Placement, typer.Option(help="shared or separate GPUs.")] = Placement.SHARED,
+    accept_length: Annotated[
+        float | None, typer.Option(min=1, help="Of this workload, where it is not the calibrated one.")
+    ] = None,
+    slo_ttft: Annotated[float, typer.Option(min=0, help="Promised seconds to the first token.")] = 2.0,
+    slo_tpot: Annotated[float, typer.Option(min=0, help="Promised seconds per token after it.")] = 0.05,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw a picture: .svg, .png or .pdf.")] = None,
+) -> None:
+    """Serve a load in virtual time in seven ways, by the router's own decisions, and compare them.
+
+    Speculation only, the baseline only, the watermarks 8/3, watermarks from the calibration, the calibrated
+    policy, one engine that adapts by itself (at a tax), and an oracle that switches at once and for nothing.
+
+    Exit status: 0; 2 the input is wrong.
+    """
+    from router.cli.replay import ReplayOptions
+    from router.cli.replay import replay as run_replay
+    from router.replay.figures import Slo
+
+    slo = Slo(slo_ttft, slo_tpot)
+    options = ReplayOptions(
+        load, profile, rate, users, seconds, seeds, placement, accept_length, slo, json, plot
+    )
+    raise typer.Exit(run_replay(options))

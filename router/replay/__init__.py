@@ -1,0 +1,1 @@
+"""Policies against arrivals in virtual time: the router's own decisions over a model of the engines."""
