@@ -25,7 +25,7 @@ CONFIG = {"policy": {"high": 5000, "low": 4000}, "server": {"max_active": 500, "
 
 
 async def last_request(router: RouterProcess) -> None:
-    """A starved router still meets connections whose clients are long gone; each is a request for a moment."""
+    """A starved router still meets connections whose clients are gone; each is a request for a moment."""
     seen = -1.0
     while (now := (await router.metrics()).sum("requests_total")) != seen:
         seen = now
