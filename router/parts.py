@@ -150,7 +150,10 @@ def measure(readings: Mapping[Path, Readings], path: Path) -> PathLive:
     if found is None or latest is None:
         return PathLive()
     return PathLive(
-        at=latest.at, tokens_per_second=found.tokens_per_second(), accept_length=latest.accept_length
+        at=latest.at,
+        tokens_per_second=found.tokens_per_second(),
+        accept_length=latest.accept_length,
+        cache_hits=latest.cache_hits,
     )
 
 

@@ -49,6 +49,7 @@ class LoadReader:
             gen_throughput=said.gen_throughput,
             generation_tokens=counted.generation_tokens,
             accept_length=counted.accept_length,
+            cache_hits=counted.cache_hits,
             stamp=said.stamp,
         )
 

@@ -32,6 +32,7 @@ class Gauges:
 
     generation_tokens: float | None = None
     accept_length: float | None = None
+    cache_hits: float | None = None
 
 
 def read_loads(body: bytes) -> Loads:
@@ -104,7 +105,7 @@ def _count(value: object) -> int | None:
 
 
 def read_gauges(body: bytes) -> Gauges:
-    """Counted tokens and the recent accept length.
+    """Counted tokens, the recent accept length, the recent share of the prefix cache.
 
     `realtime_tokens_total{mode="decode"}` grows while requests run; `generation_tokens_total` only when
     one ends, so its rate jumps, and it serves where the former is absent. The accept length of a plain
@@ -114,9 +115,11 @@ def read_gauges(body: bytes) -> Gauges:
     finished = _by_rank(_samples(body, b"generation_tokens_total"))
     lengths = [value for value in _by_rank(_samples(body, b"spec_accept_length")) if value > 0.0]
     counted = decoded or finished
+    hits = [value for value in _by_rank(_samples(body, b"cache_hit_rate")) if 0.0 <= value <= 1.0]
     return Gauges(
         generation_tokens=sum(counted) if counted else None,
         accept_length=sum(lengths) / len(lengths) if lengths else None,
+        cache_hits=sum(hits) / len(hits) if hits else None,
     )
 
 

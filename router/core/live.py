@@ -16,12 +16,14 @@ class PathLive:
         at: monotonic time of the engine's reading that the rest is from.
         tokens_per_second: generated over the last seconds.
         accept_length: recent tokens per cycle and request.
+        cache_hits: share of recent prompt tokens that its prefix cache had, 0…1.
     """
 
     active: int = 0
     at: float | None = None
     tokens_per_second: float | None = None
     accept_length: float | None = None
+    cache_hits: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ class EngineLoad:
         gen_throughput: tokens per second as the engine reports them.
         generation_tokens: tokens generated since the engine started.
         accept_length: recent tokens per speculative step (`sglang:spec_accept_length`).
+        cache_hits: share of recent prompt tokens found in the prefix cache, 0…1 (`sglang:cache_hit_rate`).
         stamp: when the engine took the numbers, by its own clock; comparable only with itself.
     """
 
@@ -32,6 +33,7 @@ class EngineLoad:
     generation_tokens: float | None = None
     accept_length: float | None = None
     stamp: float | None = None
+    cache_hits: float | None = None
 
     def in_flight(self) -> int | None:
         """Requests the engine holds; None unless it told both parts."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from router.core.classes import Wish
+from router.core.degraded import Harm
 from router.core.events import Decision, Observer
 from router.core.failure import Effect
 from router.core.health import EngineHealth, Standing
@@ -76,6 +77,7 @@ class Pair:
         self.max_excess = max_excess
         self._measure = measure or (lambda path: PathLive())
         self.shadow: Shadow | None = None
+        self.harm = Harm()
         self.problems: tuple[Problem, ...] = ()
         first = policy.first_path if policy.first_path in self.engines else next(iter(self.engines))
         self.state = PolicyState(active=first, regime=first)
@@ -115,7 +117,11 @@ class Pair:
             self.pin = None
         excess = self.excess
         pin = self.pin.path if self.pin else None
-        seen = Snapshot(now, self.ledger.n + excess, self._eligible(now), pin, excess, self._live())
+        live = self._live()
+        if len(self.engines) > 1:
+            self.harm = self.harm.look(live, now)
+        eligible, degraded = self._eligible(now), self.harm.degraded
+        seen = Snapshot(now, self.ledger.n + excess, eligible, pin, excess, live, degraded)
         before = self.state
         self.state, switch = self.policy.step(before, seen)
         if switch:
@@ -241,7 +247,13 @@ class Pair:
         """What is measured now, and our requests on each path."""
         found = [self._measure(path) for path in Path]
         speculative, baseline = (
-            PathLive(self.ledger.active_on(path), each.at, each.tokens_per_second, each.accept_length)
+            PathLive(
+                self.ledger.active_on(path),
+                each.at,
+                each.tokens_per_second,
+                each.accept_length,
+                each.cache_hits,
+            )
             for path, each in zip(Path, found, strict=True)
         )
         return Live(speculative, baseline, sum(each.breaker.opened_total for each in self.engines.values()))

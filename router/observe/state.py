@@ -85,6 +85,12 @@ class StateCollector(Collector):
         for path in paths:
             active.add_metric((pair.name, path.value), pair.active_seconds(path))
         yield active
+        if len(paths) > 1:
+            yield self._by_path(
+                "degraded",
+                "1 while the path does more harm than good, so that others serve.",
+                {path.value: float(pair.harm.degraded and path is Path.SPECULATIVE) for path in paths},
+            )
         mixed = CounterMetricFamily(
             f"{PREFIX}_mixed_seconds", "Time during which both engines had requests.", labels=("pair",)
         )

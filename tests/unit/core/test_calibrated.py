@@ -81,6 +81,31 @@ def test_inside_the_band_regret_adds_up_until_the_switch_has_paid_for_itself() -
     assert switch.inputs.regret >= max(1.0, switch.inputs.price)
 
 
+def test_a_load_that_has_always_been_so_is_met_as_soon_as_the_price_is_lost() -> None:
+    pair = world(n=14)
+    pair.run(600.0)
+    (switch,) = pair.switches
+    assert switch.inputs is not None
+    assert switch.inputs.rule == "regret"
+    assert 2.0 <= switch.inputs.regret < 2.5
+
+
+def test_a_return_that_the_measurement_disappoints_raises_a_doubt() -> None:
+    pair = world(n=3)
+    pair.run(60.0)
+    pair.n = 100
+    pair.run(30.0)
+    pair.n = 3
+    while len(pair.switches) < 2:
+        pair.run(0.5)
+    assert pair.switches[1].target is SPECULATIVE
+    pair.accept_length = 1.0
+    pair.run(40.0)
+    assert len(pair.switches) == 3
+    assert pair.state.learned is not None
+    assert pair.state.learned.accept.doubts == 1
+
+
 def test_a_load_that_stays_is_met_although_earlier_stays_were_short() -> None:
     pair = world(n=6)
     pair.run(60.0)

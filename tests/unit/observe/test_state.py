@@ -40,6 +40,8 @@ def test_what_is_not_known_is_left_out(view: Watched) -> None:
         "active_path{path=baseline}": 0,
         "active_path_seconds_total{path=speculative}": 0,
         "active_path_seconds_total{path=baseline}": 0,
+        "degraded{path=speculative}": 0,
+        "degraded{path=baseline}": 0,
         "mixed_seconds_total": 0,
         "wiring_problems": 0,
         "threshold{bound=high}": 8,

@@ -1,0 +1,157 @@
+"""Speculation that does harm while its engine looks healthy, and how it gets another chance.
+
+Three signs, each over a window of readings while the speculative path has requests:
+
+* the accept length is near 1: drafts are wrong (a draft head that was lost on a reload, for instance);
+* the prefix cache stopped hitting while the baseline's hits: every turn of a conversation is computed anew;
+* it gives far fewer tokens than the baseline gave at the same load.
+
+Then it is **degraded**: new requests go to the baseline. After a hold speculation may be used again as
+the policy wants, which is at low load; a short window decides then, and a sign that is still there doubles
+the hold.
+
+    well ──a sign for its window──▶ degraded ──hold──▶ trial ──no sign for TRUST──▶ well
+                                        ▲                │
+                                        └──a sign for SHORT, hold doubled
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from router.core.live import Live, PathLive
+from router.core.load import finite
+from router.core.words import Path
+
+
+class Sign(StrEnum):
+    """What speaks against speculation."""
+
+    ACCEPT_LENGTH = "accept_length"
+    PREFIX_CACHE = "prefix_cache"
+    SLOW = "slow"
+
+
+WINDOWS = {Sign.ACCEPT_LENGTH: 30.0, Sign.PREFIX_CACHE: 120.0, Sign.SLOW: 60.0}
+SHORT = 10.0
+TRUST = 300.0
+HOLD = 60.0
+LONGEST_HOLD = 1800.0
+# A reading older than this says nothing of now.
+FRESH = 5.0
+
+LEAST_ACCEPT = 1.1
+GOOD_HITS = 0.5
+LOST_HITS = 0.4
+# Speculation that is a little slower is for the policy; below this share something is wrong.
+SLOW_SHARE = 0.5
+MEMORY_WEIGHT = 0.2
+# Seconds that a path must have been alone: rates are those of the last 5.
+ALONE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """What is remembered.
+
+    Attributes:
+        since: by sign, since when it has been there; absent: it is not there.
+        until: degraded until then; None: it is not.
+        hold: how long the next hold is.
+        trial_at: when the last hold ended; None: there was none, or speculation is trusted again.
+        why: the sign of the last time.
+        rates: tokens per second of the baseline by load, as the exponent of a power of two.
+        alone: the path that has been alone, and since when.
+        read_at: time of the baseline's reading that was taken last.
+    """
+
+    since: tuple[tuple[Sign, float], ...] = ()
+    until: float | None = None
+    hold: float = HOLD
+    trial_at: float | None = None
+    why: Sign | None = None
+    rates: tuple[tuple[int, float], ...] = ()
+    alone: tuple[Path, float] | None = None
+    read_at: float | None = None
+
+    @property
+    def degraded(self) -> bool:
+        """True while new requests are to go to the baseline."""
+        return self.until is not None
+
+    def look(self, live: Live, now: float) -> Harm:
+        """After what is measured now."""
+        seen = self._remember(live, now)
+        if seen.until is not None:
+            if now < seen.until:
+                return seen
+            return replace(seen, until=None, trial_at=now, since=())
+        signs = seen._signs(live, now)
+        before = dict(seen.since)
+        since = tuple((sign, before.get(sign, now)) for sign in signs)
+        seen = replace(seen, since=since)
+        for sign, began in since:
+            window = WINDOWS[sign] if seen.trial_at is None else min(SHORT, WINDOWS[sign])
+            if now - began >= window:
+                return replace(
+                    seen,
+                    until=now + seen.hold,
+                    hold=min(LONGEST_HOLD, 2 * seen.hold),
+                    why=sign,
+                    since=(),
+                )
+        if seen.trial_at is not None and now - seen.trial_at >= TRUST and live.speculative.active:
+            return replace(seen, trial_at=None, hold=HOLD)
+        return seen
+
+    def _remember(self, live: Live, now: float) -> Harm:
+        """Keep how fast the baseline is when it is alone, and who is alone."""
+        busy = [path for path in Path if live.of(path).active]
+        alone = (busy[0], now) if len(busy) == 1 else None
+        if alone and self.alone and alone[0] is self.alone[0]:
+            alone = self.alone
+        seen = replace(self, alone=alone)
+        rate = _rate(live.baseline, now)
+        if alone is None or rate is None or live.baseline.at == self.read_at:
+            return seen
+        if alone[0] is not Path.BASELINE or now - alone[1] < ALONE:
+            return seen
+        rates, load = dict(self.rates), _load(live.baseline.active)
+        rates[load] = rate + (rates.get(load, rate) - rate) * (1.0 - MEMORY_WEIGHT)
+        return replace(seen, rates=tuple(sorted(rates.items())), read_at=live.baseline.at)
+
+    def _signs(self, live: Live, now: float) -> tuple[Sign, ...]:
+        """The signs that are there. What is not known is none."""
+        speculative = live.speculative
+        if not speculative.active or not _fresh(speculative, now):
+            return ()
+        found = []
+        gain = finite(speculative.accept_length)
+        if gain is not None and 1.0 <= gain < LEAST_ACCEPT:
+            found.append(Sign.ACCEPT_LENGTH)
+        hits, others = finite(speculative.cache_hits), finite(live.baseline.cache_hits)
+        if hits is not None and others is not None and others >= GOOD_HITS and hits < LOST_HITS * others:
+            found.append(Sign.PREFIX_CACHE)
+        rate, usual = _rate(speculative, now), dict(self.rates).get(_load(speculative.active))
+        warm = self.alone is not None and self.alone[0] is Path.SPECULATIVE and now - self.alone[1] >= ALONE
+        if warm and rate is not None and usual is not None and rate < SLOW_SHARE * usual:
+            found.append(Sign.SLOW)
+        return tuple(found)
+
+
+def _fresh(live: PathLive, now: float) -> bool:
+    at = finite(live.at)
+    return at is not None and 0.0 <= now - at <= FRESH
+
+
+def _rate(live: PathLive, now: float) -> float | None:
+    """Tokens per second; None where that is not known, or nothing runs."""
+    rate = finite(live.tokens_per_second)
+    return rate if rate is not None and rate > 0 and live.active and _fresh(live, now) else None
+
+
+def _load(active: int) -> int:
+    """The load as the exponent of the nearest power of two."""
+    return round(math.log2(active))
