@@ -102,8 +102,8 @@ def test_kv_pools_that_are_halved_can_cost_more_than_the_tax() -> None:
 def test_two_sets_of_gpus_at_a_middle_load_are_two_pools() -> None:
     """20 in flight and no room for two engines on one set of GPUs.
 
-    10 on each of two equal engines give 1,000 tok/s of either kind; 4 on the speculative set and 16 on the other
-    give 400 + 667.
+    10 on each of two equal engines give 1,000 tok/s of either kind; 4 on the speculative set and 16 on the
+    other give 400 + 667.
     """
     advice = advise(plant("strong"), Means(False, True, False), {20: 1})
     assert advice.layout is Layout.POOLS
