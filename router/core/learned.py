@@ -256,4 +256,6 @@ def _ratio(
         return None
     if path is Path.SPECULATIVE and gain < LEAST_ACCEPT:
         return None
+    if watch.level > calibration.path(path).curve.last:
+        return None  # nobody measured that; requests may well queue in the engine
     return calibration.tokens_per_second(path, max(1.0, watch.level), gain) / rate

@@ -253,6 +253,7 @@ def watch(active: int, level: float) -> Watch:
         (PathLive(4, 999.0, 100.0), watch(4, 4.0), 0, None, False),
         (PathLive(0, 99.0, 100.0), watch(4, 4.0), 0, None, False),
         (PathLive(4, 99.0, 100.0), Watch(), 0, None, False),
+        (PathLive(300, 99.0, 100.0), watch(300, 300.0), 0, None, False),
     ],
     ids=str,
 )
