@@ -46,6 +46,9 @@ class ReplayOptions:
 
 def replay(options: ReplayOptions) -> int:
     """Print the comparison and return 0; or say what is wrong and return 2."""
+    if options.placement is Placement.SINGLE:
+        print("--placement single has nothing to compare; allowed: shared, separate", file=sys.stderr)
+        return WRONG
     try:
         load = read_load(options.load, options.rate, options.seconds)
         if options.users is not None:

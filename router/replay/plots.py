@@ -24,18 +24,18 @@ def plot(rows: Sequence[Row], title: str, file: FilePath) -> None:
         PlotsMissing: matplotlib is not installed.
         OSError, ValueError: the file cannot be written, or not in this format.
     """
-    figure_class = _figure()
-    figure = figure_class(figsize=(9, 7), layout="constrained")
+    figure = figure_class()(figsize=(9, 7), layout="constrained")
     above, below = figure.subplots(2, 1)
     _bars(above, rows)
     above.set_title(title, loc="left")
     shown = next((row for row in rows if row.first.switches), rows[0])
     _course(below, shown.first)
     below.set_title(f"requests in flight, served by: {shown.name}", loc="left")
-    figure.savefig(file)
+    figure.savefig(file, dpi=80)
 
 
-def _figure() -> Any:
+def figure_class() -> Any:
+    """matplotlib's, imported only when asked for. Raises PlotsMissing."""
     try:
         return import_module("matplotlib.figure").Figure
     except ImportError:

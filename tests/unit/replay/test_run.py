@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from importlib.util import find_spec
 from pathlib import Path as FilePath
 
 import pytest
@@ -188,3 +189,18 @@ def test_the_promises_are_kept() -> None:
     """The small version of `make replay-goals`."""
     missed = [found for plan in QUICK for found in check(plan, 2) if not found.met]
     assert missed == []
+
+
+def test_a_picture_is_drawn_or_the_extra_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: FilePath
+) -> None:
+    file = tmp_path / "replay.png"
+    drawn = find_spec("matplotlib") is not None
+    assert replay(options("wave:1-40:5s", seeds=1, plot=file)) == (0 if drawn else 2)
+    assert file.exists() is drawn
+    assert drawn or "spec-router[plots]" in capsys.readouterr().err
+
+
+def test_one_engine_is_nothing_to_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    assert replay(options("steady:1", placement=Placement.SINGLE)) == 2
+    assert "allowed: shared, separate" in capsys.readouterr().err
