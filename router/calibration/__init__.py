@@ -1,4 +1,4 @@
-"""Calibration files: what `spec-router calibrate` writes and the policy, replay and advise read."""
+"""Calibration files: what was measured of both engines, for the policy, replay and advise."""
 
 from router.calibration.file import dump_calibration, load_calibration
 from router.calibration.reader import CalibrationError
