@@ -84,6 +84,7 @@ def build_router(config: Config) -> Router:
     services = build_services(config, engines, clock, observer, policy, partial(measure, readings))
     services.pair.shadow = build_shadow(current, tuple(engines))
     services.pair.on_record = decisions.record
+    current.close_log = decisions.close
     services.aborter.on_abort = metrics.on_abort
     services.tracer = build_tracer(config)
     wiring = Wiring(

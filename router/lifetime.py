@@ -52,6 +52,7 @@ class Current:
         shadowed: told of the switches of its shadow policy.
         unfit: that policy is of other engines than are there, so watermarks decide.
         reload: reads the file again; None without one.
+        close_log: closes the log of decisions.
     """
 
     config: Config
@@ -59,6 +60,7 @@ class Current:
     shadowed: Callable[[Switch], None]
     unfit: bool = False
     reload: Callable[[], bool] | None = None
+    close_log: Callable[[], None] = lambda: None
 
 
 class Router:
@@ -150,6 +152,7 @@ class Router:
         await self._client.aclose()
         if self.services.tracer is not None:
             await asyncio.to_thread(self.services.tracer.close)
+        self.current.close_log()
         self._log.info("stopped", open_leases=self.services.pair.ledger.n)
 
     def evaluate(self) -> None:

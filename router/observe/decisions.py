@@ -73,6 +73,12 @@ class DecisionLog:
             self._out.write(self._encoder.encode(record).decode() + "\n")
             self._out.flush()
 
+    def close(self) -> None:
+        """The router has stopped; nothing more is appended."""
+        if self._out is not None:
+            self._out.close()
+            self._out = None
+
     def render(self) -> bytes:
         """Everything kept, as JSON; the newest last."""
         return self._encoder.encode({"switches": list(self._switches), "requests": list(self._requests)})
