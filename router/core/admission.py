@@ -17,6 +17,11 @@ RETRY_AFTER_MIN = 1
 RETRY_AFTER_MAX = 30
 
 
+def whole_seconds(wait: float) -> int:
+    """A wait in seconds as `Retry-After` says it: whole, within 1…30."""
+    return max(RETRY_AFTER_MIN, math.ceil(min(RETRY_AFTER_MAX, wait)))
+
+
 class Entry(StrEnum):
     """What became of a request at the door."""
 
@@ -60,7 +65,7 @@ class DrainRate:
         if rate <= 0.0:
             return RETRY_AFTER_MAX if ahead else RETRY_AFTER_MIN
         # Capped before it is rounded: hours after the last request the quotient is infinite.
-        return max(RETRY_AFTER_MIN, math.ceil(min(RETRY_AFTER_MAX, ahead / rate)))
+        return whole_seconds(ahead / rate)
 
 
 class Admission:

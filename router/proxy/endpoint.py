@@ -46,7 +46,7 @@ class DataPort:
             else:
                 await self._answer(client, route)
         except Failure as failure:
-            await self._refuse(client, failure, route_headers(failure, scope))
+            await self._refuse(client, failure, refusal_headers(failure, scope))
         except Exception:
             _log.exception("a request failed inside the router")
             if not client.committed:
@@ -109,7 +109,7 @@ class DataPort:
         await client.send_failure(failure, headers)
 
 
-def route_headers(failure: Failure, scope: Scope) -> Headers:
+def refusal_headers(failure: Failure, scope: Scope) -> Headers:
     """Headers that a refusal at the door needs beside its body."""
     if failure.kind is Kind.METHOD:
         route = find_route(scope["raw_path"])

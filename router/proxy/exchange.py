@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from router.core.admission import RETRY_AFTER_MAX, RETRY_AFTER_MIN
+from router.core.admission import whole_seconds
 from router.core.affinity import ResponseScanner
 from router.core.events import Decision, RequestRecord
 from router.core.failure import Effect, Failure, Kind, Replay
@@ -284,8 +283,7 @@ class Exchange:
     def _retry_after(self, kind: Kind) -> int:
         services = self._services
         if kind in (Kind.NO_ENGINE, Kind.ONLY_PATH, Kind.CONNECT, Kind.CONNECT_TIMEOUT):
-            seconds = math.ceil(services.pair.retry_in())
-            return max(RETRY_AFTER_MIN, min(RETRY_AFTER_MAX, seconds))
+            return whole_seconds(services.pair.retry_in())
         return services.drain_rate.retry_after(services.door.waiting + 1)
 
     def _record(self, outcome: Outcome) -> RequestRecord:
