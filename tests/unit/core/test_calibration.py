@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from router.core.band import band, settles_at
-from router.core.bootstrap import interval
+from router.core.bootstrap import break_even_interval, cell_errors, interval, interval_of, sweeps
 from router.core.calibration import (
     Calibration,
     Cell,
@@ -234,6 +234,43 @@ def test_an_interval_of_a_single_cell_is_a_point() -> None:
     one = PathCalibration((Cell(1, (100.0,), (1.0,)),))
     found = interval(Calibration(Key(), one, one), 2.0, Random(0).random, resamples=5)
     assert (found.low, found.high, found.always) == (1.0, 1.0, 1.0)
+
+
+def test_the_ends_of_a_sweep_without_repeats_say_nothing_about_errors() -> None:
+    """The curve through the others is flat below the first and only guesses above the last cell."""
+    cells = (Cell(1, (100.0,)), Cell(2, (180.0,)), Cell(4, (300.0,)))
+    path = PathCalibration(cells)
+    first, second, third = (cell_errors(path, cell) for cell in cells)
+    assert (first, third) == ((), ())
+    between = 0.01 + (4 / 300 - 0.01) / 3
+    assert second == pytest.approx((math.log(2 / 180 / between),))
+
+
+def test_the_errors_of_repeats_are_widened_for_the_curve_follows_them() -> None:
+    path = PathCalibration((Cell(1, (90.0, 110.0)), Cell(2, (190.0, 190.0))))
+    apart = math.sqrt(2) * math.log(110 / 90) / 2
+    assert cell_errors(path, path.cells[0]) == pytest.approx((apart, -apart))
+
+
+def test_repeats_that_agree_by_chance_are_not_taken_to_be_exact() -> None:
+    """What is known of the noise within the repeats is a floor, whatever the repeats say."""
+    engines = linear(12.0)
+    exact = tuple(Cell(each.concurrency, each.tokens_per_second * 2) for each in engines.baseline.cells)
+    gains = tuple(
+        Cell(each.concurrency, each.tokens_per_second * 2, each.accept_length * 2)
+        for each in engines.speculative.cells
+    )
+    twice = Calibration(Key(), PathCalibration(gains), PathCalibration(exact))
+    certain = interval_of(sweeps(twice, Random(1).random, 50), 2.0)
+    noisy = interval_of(sweeps(twice, Random(1).random, 50, dict.fromkeys(Path, 0.05)), 2.0)
+    assert certain.low == pytest.approx(certain.high)
+    assert noisy.low < 0.95 * certain.low < 1.05 * certain.high < noisy.high
+
+
+def test_the_interval_of_the_break_even_holds_the_break_even() -> None:
+    engines = sweep(SEEN_BASELINE, SEEN_EAGLE)
+    low, high = break_even_interval(sweeps(engines, Random(1).random, 100), 8)
+    assert low < engines.break_even_at(8) < high
 
 
 def test_a_key_that_does_not_match_is_refused_with_the_reason() -> None:
