@@ -68,6 +68,16 @@ def parse_calibration(text: str, place: str) -> Calibration:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise CalibrationError(place, "(file)", str(error).replace("\n", " "), "valid YAML") from None
+    return calibration_in(document, place)
+
+
+def is_calibration(document: object) -> bool:
+    """Whether a parsed file means to be a calibration, a faulty one included."""
+    return isinstance(document, dict) and ("version" in document or "key" in document)
+
+
+def calibration_in(document: object, place: str) -> Calibration:
+    """The calibration in a parsed file; `place` names it in errors. Raises CalibrationError."""
     reader = Reader(place)
     top = reader.mapping("(file)", document, _TOP)
     if top.get("version") != VERSION:

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 
 from router.advise.verdict import Advice, Means, advise
-from router.calibration import CalibrationError
 from router.core.words import Placement
 from router.replay.contenders import CALIBRATED, contenders
 from router.replay.load import LoadError, read_load
@@ -45,7 +44,7 @@ def run_advise(options: AdviseOptions) -> int:
             served = contenders(profile, calibration, accept_length=options.accept_length)
             by_policy = next(each for each in served if each.name == CALIBRATED)
             traffic = shares(play(by_policy, load, 0, None))
-    except (CalibrationError, ProfileError, LoadError) as error:
+    except (ProfileError, LoadError) as error:
         print(error, file=sys.stderr)
         return WRONG
     advice = advise(calibration, options.means, traffic, options.accept_length)

@@ -26,7 +26,7 @@ def replay(
         ),
     ],
     profile: Annotated[
-        str, typer.Option(help="The engines: h200, strong, seed or a calibration file.")
+        str, typer.Option(help="The engines: h200, strong, seed, a calibration or a profile (YAML).")
     ] = "strong",
     rate: Annotated[float, typer.Option(min=1e-6, help="Multiplies the arrival rate, or the users.")] = 1.0,
     users: Annotated[

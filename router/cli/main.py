@@ -14,6 +14,7 @@ import typer
 from router import __version__
 from router.cli.commands import app as operating
 from router.cli.deciding import deciding
+from router.cli.measuring import measuring
 from router.cli.verify import app as verifying
 from router.core.words import Path as EnginePath
 from router.core.words import Placement
@@ -28,7 +29,9 @@ app = typer.Typer(
 )
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The configuration file.")]
-Profile = Annotated[str, typer.Option(help="Speed of the engines: seed, h200, strong or a YAML file.")]
+Profile = Annotated[
+    str, typer.Option(help="Speed of the engines: seed, h200, strong, a calibration or a profile (YAML).")
+]
 Seed = Annotated[int, typer.Option(help="Fixes everything that is drawn: texts, lengths, accepted drafts.")]
 PortNumber = Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")]
 
@@ -94,7 +97,10 @@ def demo(
     raise typer.Exit(run_demo(profile, host, port, admin_port, seconds, seed, json))
 
 
-@app.command(epilog="Example: spec-router sim --profile h200 --speculative-port 30001 --baseline-port 30002")
+@app.command(
+    epilog="Examples: spec-router sim --profile h200 --speculative-port 30001 --baseline-port 30002; "
+    "spec-router sim --profile calibration.yaml"
+)
 def sim(
     profile: Profile = "strong",
     host: Annotated[str, typer.Option(help="Address of both ports.")] = "127.0.0.1",
@@ -218,6 +224,7 @@ def _given(flags: dict[str, object]) -> dict[str, object]:
 
 
 app.add_typer(operating)
+app.add_typer(measuring)
 app.add_typer(deciding)
 app.add_typer(verifying)
 

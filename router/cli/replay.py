@@ -12,14 +12,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-from router.calibration import CalibrationError
 from router.core.words import Placement
+from router.plotting import PlotsMissing
 from router.replay.compare import compare
 from router.replay.contenders import contenders
 from router.replay.figures import Slo
 from router.replay.load import LoadError, read_load
 from router.replay.plant import load_plant
-from router.replay.plots import PlotsMissing, plot
+from router.replay.plots import plot
 from router.replay.table import as_json as rows_as_json
 from router.replay.table import as_table
 from router.sim import ProfileError
@@ -54,7 +54,7 @@ def replay(options: ReplayOptions) -> int:
         if options.users is not None:
             load = load.with_users(options.users)
         profile, calibration = load_plant(options.profile, options.placement)
-    except (LoadError, ProfileError, CalibrationError) as error:
+    except (LoadError, ProfileError) as error:
         print(error, file=sys.stderr)
         return WRONG
     found = contenders(profile, calibration, options.placement, options.accept_length)

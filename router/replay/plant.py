@@ -1,77 +1,19 @@
-"""Engines for a replay: from a profile of the simulation or from a calibration, and each as the other."""
+"""Engines for a replay: as they are, and as they are calibrated."""
 
 from __future__ import annotations
 
-from pathlib import Path as FilePath
-
-from router.calibration import load_calibration
-from router.core.calibration import Calibration, Cell, Key, MixedCell, PathCalibration, Workload
-from router.core.words import Path, Placement
-from router.sim.profiles import PROFILE_NAMES, load_profile
-from router.sim.speed import Curve, EngineSpeed, Profile
-
-# A head's drafts are not in a calibration; the spread of a step's tokens hardly depends on them.
-LEAST_DRAFTS = 3
+from router.core.calibration import Calibration
+from router.core.words import Placement
+from router.sim.calibrated import calibration_of
+from router.sim.profiles import load_engines
+from router.sim.speed import Profile
 
 
 def load_plant(name: str, placement: Placement) -> tuple[Profile, Calibration]:
-    """The engines as they are and as they are calibrated, from a profile's name or a calibration file.
+    """The engines as they are and as they are calibrated, from a profile's name or a file of either kind.
 
     Raises:
-        CalibrationError: the file cannot be used.
+        ProfileError: the file cannot be used.
     """
-    if name in PROFILE_NAMES:
-        profile = load_profile(name)
-        return profile, calibration_of(profile, placement)
-    calibration = load_calibration(FilePath(name))
-    return profile_of(calibration, FilePath(name).stem), calibration
-
-
-def calibration_of(
-    profile: Profile, placement: Placement = Placement.SHARED, workload: Workload | None = None
-) -> Calibration:
-    """What a sweep without noise would say of these engines."""
-    return Calibration(
-        Key(model=profile.name, placement=placement),
-        _measured(profile.speculative, speculative=True),
-        _measured(profile.baseline, speculative=False),
-        (_together(profile),),
-        workload or Workload(),
-    )
-
-
-def _measured(speed: EngineSpeed, *, speculative: bool) -> PathCalibration:
-    cells = (
-        Cell(batch, (speed.tokens_per_second(batch),), (speed.accept_length,) if speculative else ())
-        for batch, _ in speed.steps.points
-    )
-    return PathCalibration(
-        tuple(cells), speed.prefill_per_token, max_running_requests=speed.max_running_requests
-    )
-
-
-def _together(profile: Profile) -> MixedCell:
-    rates = (
-        speed.tokens_per_second(8) * speed.mixed_fraction for speed in (profile.baseline, profile.speculative)
-    )
-    return MixedCell(8, 8, *rates)
-
-
-def profile_of(calibration: Calibration, name: str) -> Profile:
-    """Engines that are as fast as calibrated."""
-    return Profile(name, _speed(calibration, Path.SPECULATIVE), _speed(calibration, Path.BASELINE))
-
-
-def _speed(calibration: Calibration, path: Path) -> EngineSpeed:
-    measured = calibration.path(path)
-    speculative = path is Path.SPECULATIVE
-    gain = calibration.accept_length if speculative else 1.0
-    return EngineSpeed(
-        Curve(measured.curve.points),
-        accept_length=gain,
-        draft_steps=max(LEAST_DRAFTS, int(gain) + 1) if speculative else 0,
-        prefill_base=0.0,
-        prefill_per_token=measured.prefill_seconds_per_token,
-        mixed_fraction=calibration.mixed_fraction(path),
-        max_running_requests=measured.max_running_requests or 256,
-    )
+    profile, calibration = load_engines(name)
+    return profile, calibration or calibration_of(profile, placement)

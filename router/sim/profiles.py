@@ -1,4 +1,4 @@
-"""Profiles by name or from a YAML file, with one clear error for whatever a file gets wrong."""
+"""Profiles by name or from a file, with one clear error for whatever a file gets wrong."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any
 
 import yaml
 
+from router.calibration import CalibrationError, calibration_in, is_calibration
+from router.core.calibration import Calibration
 from router.core.words import Path
+from router.sim.calibrated import profile_of
 from router.sim.speed import Curve, EngineSpeed, Profile
 
 PROFILE_NAMES = ("seed", "h200", "strong")
 
 _MIXED_FRACTIONS = {Path.BASELINE: 0.52, Path.SPECULATIVE: 0.70}
 _DRAFT_STEPS = 3
+_MOST_DRAFT_STEPS = 64
 _KEYS: tuple[str, ...] = (
     "tokens_per_second",
     "step_seconds",
@@ -38,18 +42,41 @@ class ProfileError(ValueError):
 
 
 def load_profile(name_or_path: str | FilePath) -> Profile:
-    """The built-in profile of that name, or the one in that YAML file. Raises ProfileError.
+    """The built-in profile of that name, or the one that a file describes. Raises ProfileError.
 
-    A file has the keys `speculative` and `baseline`, each with `tokens_per_second` (aggregate, by
-    concurrency) or `step_seconds` (by batch size), and optionally `prefill_base_seconds`,
-    `prefill_seconds_per_token`, `mixed_fraction`, `max_running_requests`; speculative also `accept_length`
-    and `draft_steps`.
+    A file is a calibration (`router.calibration.file`), or it has the keys `speculative` and `baseline`, each
+    with `tokens_per_second` (aggregate, by concurrency) or `step_seconds` (by batch size), and optionally
+    `prefill_base_seconds`, `prefill_seconds_per_token`, `mixed_fraction`, `max_running_requests`; speculative
+    also `accept_length` and `draft_steps`.
     """
+    return load_engines(name_or_path)[0]
+
+
+def load_engines(name_or_path: str | FilePath) -> tuple[Profile, Calibration | None]:
+    """As `load_profile`; with the calibration, if the file is one. Raises ProfileError."""
     text, place = _read(str(name_or_path))
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ProfileError(place, "(file)", str(error).replace("\n", " "), "valid YAML") from error
+    if is_calibration(document):
+        calibration = _calibration(document, place)
+        return profile_of(calibration, FilePath(place).stem), calibration
+    return _profile(document, place), None
+
+
+def _calibration(document: object, place: str) -> Calibration:
+    try:
+        found = calibration_in(document, place)
+    except CalibrationError as error:
+        raise ProfileError(error.place, error.key, error.value, error.allowed) from None
+    if found.accept_length > _MOST_DRAFT_STEPS:
+        allowed = f"a median from 1 to {_MOST_DRAFT_STEPS}"
+        raise ProfileError(place, "speculative.cells.accept_length", found.accept_length, allowed)
+    return found
+
+
+def _profile(document: object, place: str) -> Profile:
     reader = _Reader(place)
     top = reader.mapping("(file)", document, ("name", "speculative", "baseline"))
     return Profile(
@@ -66,7 +93,9 @@ def _read(name: str) -> tuple[str, str]:
         return FilePath(name).read_text(encoding="utf-8"), name
     except (OSError, UnicodeDecodeError) as error:
         known = ", ".join(PROFILE_NAMES)
-        raise ProfileError("profile", "name", name, f"{known} or a readable YAML file ({error})") from error
+        raise ProfileError(
+            "profile", "name", name, f"{known} or a readable file: a profile or a calibration ({error})"
+        ) from error
 
 
 class _Reader:
@@ -116,7 +145,11 @@ def _engine(reader: _Reader, path: Path, value: object) -> EngineSpeed:
         return reader.number(f"{name}.{key}", fields.get(key, default), low, high, whole=whole)
 
     infinity = float("inf")
-    draft_steps = int(number("draft_steps", _DRAFT_STEPS, 1, 64, whole=True)) if "draft_steps" in keys else 0
+    draft_steps = (
+        int(number("draft_steps", _DRAFT_STEPS, 1, _MOST_DRAFT_STEPS, whole=True))
+        if "draft_steps" in keys
+        else 0
+    )
     accept_length = number("accept_length", 1.0, 1.0, draft_steps + 1)
     return EngineSpeed(
         steps=_curve(reader, name, fields, accept_length),

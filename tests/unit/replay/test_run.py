@@ -29,8 +29,9 @@ from router.replay.engine import Job
 from router.replay.figures import Slo, estimate, summarise
 from router.replay.goals import QUICK, check
 from router.replay.load import read_load
-from router.replay.plant import calibration_of, load_plant, profile_of
+from router.replay.plant import load_plant
 from router.replay.run import Run, play
+from router.sim.calibrated import calibration_of, profile_of
 from router.sim.profiles import load_profile
 from tests.support.sweeps import linear
 
