@@ -18,9 +18,10 @@ from router.config import ConfigError, load_config
 from router.config.fields import URL_FORM
 from router.config.schema import Engine
 from router.core.words import Path
+from router.prompt_file import PromptsError
 from router.verify.ask import Refused, Target, Unreachable
 from router.verify.compare import NEAR_TIE, Row
-from router.verify.prompts import BUILT_IN, PromptsError, read_prompts
+from router.verify.prompts import BUILT_IN, read_prompts
 from router.verify.report import as_json, as_table, doubts, verdict
 from router.verify.run import Result, compare_engines
 

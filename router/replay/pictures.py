@@ -13,7 +13,8 @@ from router.replay.contenders import ADAPTIVE, SPECULATIVE_ONLY, contenders
 from router.replay.figures import Slo
 from router.replay.load import read_load
 from router.replay.plant import load_plant
-from router.replay.plots import PlotsMissing, figure_class, plot
+from router.plotting import PlotsMissing, figure_class
+from router.replay.plots import plot
 
 DAY = "day:0.02-4/s:40m"
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from itertools import accumulate
 from pathlib import Path as FilePath
 from typing import Any
 
 from router.core.words import Path
+from router.plotting import figure_class
 from router.replay.compare import Row
 from router.replay.run import Run
-
-
-class PlotsMissing(Exception):
-    """matplotlib is not installed."""
 
 
 def plot(rows: Sequence[Row], title: str, file: FilePath) -> None:
@@ -32,14 +28,6 @@ def plot(rows: Sequence[Row], title: str, file: FilePath) -> None:
     _course(below, shown.first)
     below.set_title(f"requests in flight, served by: {shown.name}", loc="left")
     figure.savefig(file, dpi=80)
-
-
-def figure_class() -> Any:
-    """matplotlib's, imported only when asked for. Raises PlotsMissing."""
-    try:
-        return import_module("matplotlib.figure").Figure
-    except ImportError:
-        raise PlotsMissing("plots need matplotlib: pip install 'spec-router[plots]'") from None
 
 
 def _bars(axes: Any, rows: Sequence[Row]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+
+from router.prompt_file import PromptsError, read_lines
 
 # Prose, facts, code, numbers, structure, other scripts, repetition: near-ties are commonest where a text
 # could go on in several ways, and drafts are longest where it could not.
@@ -26,46 +27,20 @@ BUILT_IN: tuple[str, ...] = (
     "| country | capital | population |\n|---|---|---|\n| Italy |",
 )
 
-MAX_FILE_BYTES = 16 << 20
 MAX_PROMPTS = 1000
-
-
-class PromptsError(Exception):
-    """The file of prompts cannot be used; the text says where and why."""
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
     """The prompts of a file: one a line, or, in a `.jsonl` file, one JSON string or `{"prompt": …}` a line.
 
     Raises:
-        PromptsError: it cannot be read, or a line is no prompt.
+        PromptsError: it cannot be read, or a line is no text.
     """
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-        text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise PromptsError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise PromptsError(f"{path}: is not UTF-8 (byte {error.start})") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise PromptsError(f"{path}: is too large; allowed: {MAX_FILE_BYTES >> 20} MiB")
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    structured = path.suffix == ".jsonl"
-    prompts = tuple(
-        _structured(path, number, line) if structured else line.rstrip("\r") for number, line in lines
-    )
-    if not 0 < len(prompts) <= MAX_PROMPTS:
-        raise PromptsError(f"{path}: holds {len(prompts)} prompts; allowed: 1 to {MAX_PROMPTS}")
-    return prompts
-
-
-def _structured(path: Path, number: int, line: str) -> str:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        raise PromptsError(f"{path}:{number}: is not JSON") from None
-    prompt = value.get("prompt") if isinstance(value, dict) else value
-    if not isinstance(prompt, str) or not prompt:
-        raise PromptsError(f'{path}:{number}: is no prompt; allowed: a JSON string, or {{"prompt": "…"}}')
-    return prompt
+    found = []
+    for line in read_lines(path, MAX_PROMPTS):
+        if not isinstance(line.prompt, str):
+            raise PromptsError(
+                f'{path}:{line.number}: is no text; allowed: a JSON string, or {{"prompt": "…"}}'
+            )
+        found.append(line.prompt)
+    return tuple(found)

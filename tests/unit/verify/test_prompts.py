@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from router.verify.prompts import BUILT_IN, PromptsError, read_prompts
+from router.prompt_file import PromptsError
+from router.verify.prompts import BUILT_IN, read_prompts
 
 
 def test_the_built_in_prompts_are_different() -> None:

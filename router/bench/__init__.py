@@ -1,0 +1,1 @@
+"""Measuring an endpoint: what it gives at which load."""
