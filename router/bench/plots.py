@@ -37,6 +37,8 @@ def plot(cells: Sequence[Cell], title: str, file: FilePath) -> None:
         place.set_title(name, loc="left", fontsize=10)
         place.set_xlabel(label)
         _log2(place, shown)
+    for place in axes[0]:
+        place.set_ylim(bottom=0)
     _tails(axes[1][0], shown, "ttft")
     _tails(axes[1][1], shown, "tpot")
     if len({cell.plan.prompts.group for cell in shown}) > 1:
@@ -69,7 +71,6 @@ def _panel(axes: Any, cells: Sequence[Cell], value: Callable[[Figures], float | 
         bad = [(_at(cell), cell.seen.figures.tokens_per_second) for cell in own if cell.bad]
         if value(Figures(1.0, 1, tokens_per_second=1.0)) is not None:
             axes.plot([x for x, _ in bad], [y for _, y in bad], "x", color=colour, markersize=8)
-    axes.set_ylim(bottom=0)
 
 
 def _tails(axes: Any, cells: Sequence[Cell], name: str) -> None:
