@@ -16,9 +16,10 @@ Memory enters by the requests that fit: beyond them a layout gives no more than 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from router.advise.means import Means
 from router.core.band import Band, band
 from router.core.calibration import Calibration
 from router.core.words import Path
@@ -36,27 +37,6 @@ class Layout(StrEnum):
     ADAPTIVE = "one adaptive engine"
     SHARED = "two engines shared"
     POOLS = "two pools"
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What there is to build on. None: not known, and taken as favourable.
-
-    Attributes:
-        fits_twice: whether two engines fit on one set of GPUs.
-        own_gpus: whether there is a set of GPUs for each engine.
-        adaptive: whether this version and configuration can run one adaptive engine.
-        kv_tokens: tokens of the KV pool of each of two engines on one set of GPUs.
-        kv_tokens_alone: of one engine that has them to itself.
-        request_tokens: prompt and answer of a long request, say the p95.
-    """
-
-    fits_twice: bool | None = None
-    own_gpus: bool = False
-    adaptive: bool | None = None
-    kv_tokens: int | None = None
-    kv_tokens_alone: int | None = None
-    request_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +143,10 @@ def _options(
 ) -> tuple[Option, ...]:
     marks = band(calibration, gain)
     alone = _fitting(means.kv_tokens_alone, means)
-    halved = _fitting(means.kv_tokens, means)
+    held = {
+        Path.SPECULATIVE: _fitting(means.kv_tokens_speculative or means.kv_tokens, means),
+        Path.BASELINE: _fitting(means.kv_tokens, means),
+    }
 
     def speculative(n: float) -> float:
         return calibration.tokens_per_second(Path.SPECULATIVE, n, gain)
@@ -175,10 +158,10 @@ def _options(
         return max(speculative(n), baseline(n) / ADAPTIVE_TAX)
 
     def shared(n: float) -> float:
-        held = min(n, halved)
+        rates = speculative(min(n, held[Path.SPECULATIVE])), baseline(min(n, held[Path.BASELINE]))
         if _between(marks, n):
-            return 2.0 / (1.0 / speculative(held) + 1.0 / baseline(held))
-        return max(speculative(held), baseline(held))
+            return 2.0 / (1.0 / rates[0] + 1.0 / rates[1])
+        return max(rates)
 
     def capped(rate: Callable[[float], float]) -> Callable[[float], float]:
         return lambda n: rate(min(n, alone))
@@ -191,7 +174,7 @@ def _options(
         Layout.SHARED: _repeated(shared, sets),
         Layout.POOLS: lambda n: _split(capped(speculative), capped(baseline), int(n)),
     }
-    refused = _refused(means, halved)
+    refused = _refused(means, min(held.values()))
     return tuple(
         Option(each, None, refused[each]) if each in refused else Option(each, _cost(rates[each], shares))
         for each in Layout
@@ -205,13 +188,14 @@ def _fitting(kv_tokens: int | None, means: Means) -> float:
     return kv_tokens / means.request_tokens
 
 
-def _refused(means: Means, halved: float) -> dict[Layout, str]:
+def _refused(means: Means, least: float) -> dict[Layout, str]:
     refused = {}
     if means.adaptive is False:
         refused[Layout.ADAPTIVE] = "this version or configuration cannot run it"
     if means.fits_twice is False:
-        refused[Layout.SHARED] = "two engines do not fit on these GPUs"
-    elif halved < 1:
+        because = f": {means.refusal}" if means.refusal else ""
+        refused[Layout.SHARED] = f"two engines do not fit on these GPUs{because}"
+    elif least < 1:
         refused[Layout.SHARED] = "not one long request fits into the KV pool of each of two engines"
     if not means.own_gpus:
         refused[Layout.POOLS] = "there is one set of GPUs"
@@ -298,13 +282,12 @@ def _other_means(
     calibration: Calibration, means: Means, shares: Mapping[int, float], gain: float, layout: Layout
 ) -> list[str]:
     """What other memory and GPUs would lead to."""
-    own, kv = means.own_gpus, (means.kv_tokens, means.kv_tokens_alone, means.request_tokens)
     others = {
-        "no room for two engines": Means(False, own, means.adaptive, *kv),
-        "room for two engines": Means(True, own, means.adaptive, *kv),
-        "no adaptive engine": Means(means.fits_twice, own, False, *kv),
-        "an adaptive engine that runs": Means(means.fits_twice, own, True, *kv),
-        "a set of GPUs for each engine": Means(means.fits_twice, True, means.adaptive, *kv),
+        "no room for two engines": replace(means, fits_twice=False),
+        "room for two engines": replace(means, fits_twice=True),
+        "no adaptive engine": replace(means, adaptive=False),
+        "an adaptive engine that runs": replace(means, adaptive=True),
+        "a set of GPUs for each engine": replace(means, own_gpus=True),
     }
     found = []
     for what, other in others.items():

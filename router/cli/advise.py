@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from router.advise.verdict import Advice, Means, advise
+from router.advise.means import Means
+from router.advise.plan_file import PlanFileError, read_plan
+from router.advise.verdict import Advice, advise
+from router.core.calibration import Calibration, quantile
 from router.core.words import Placement
 from router.replay.contenders import CALIBRATED, contenders
 from router.replay.load import LoadError, read_load
 from router.replay.plant import load_plant
-from router.replay.run import play
+from router.replay.run import Run, play
 from router.replay.traffic import shares
 from router.sim import ProfileError
+from router.sim.speed import Profile
 
 WRONG = 2
 ROWS = 12
@@ -24,7 +29,7 @@ ROWS = 12
 
 @dataclass(frozen=True, slots=True)
 class AdviseOptions:
-    """What the command line said; see its help."""
+    """What the command line said; see its help. `means` win over those of `plan`."""
 
     calibration: str
     traffic: str | None
@@ -32,27 +37,35 @@ class AdviseOptions:
     accept_length: float | None
     means: Means
     as_json: bool
+    plan: Path | None = None
 
 
 def run_advise(options: AdviseOptions) -> int:
     """Print the verdict and return 0; or say what is wrong and return 2."""
     try:
+        means = options.means if options.plan is None else options.means.over(read_plan(options.plan))
         profile, calibration = load_plant(options.calibration, Placement.SHARED)
-        traffic = None
-        if options.traffic is not None:
-            load = read_load(options.traffic, options.rate)
-            served = contenders(profile, calibration, accept_length=options.accept_length)
-            by_policy = next(each for each in served if each.name == CALIBRATED)
-            traffic = shares(play(by_policy, load, 0, None))
-    except (ProfileError, LoadError) as error:
+        run = None if options.traffic is None else _served(options, options.traffic, profile, calibration)
+    except (PlanFileError, ProfileError, LoadError) as error:
         print(error, file=sys.stderr)
         return WRONG
-    advice = advise(calibration, options.means, traffic, options.accept_length)
+    if run and means.request_tokens is None:
+        means = replace(
+            means, request_tokens=round(quantile([job.prompt + job.output for job in run.jobs], 0.95))
+        )
+    advice = advise(calibration, means, shares(run) if run else None, options.accept_length)
     if options.as_json:
         print(json.dumps(asdict(advice), indent=2))
     else:
         _show(advice, Console(width=None if sys.stdout.isatty() else 110))
     return 0
+
+
+def _served(options: AdviseOptions, traffic: str, profile: Profile, calibration: Calibration) -> Run:
+    """The traffic, served by the calibrated policy."""
+    load = read_load(traffic, options.rate)
+    served = contenders(profile, calibration, accept_length=options.accept_length)
+    return play(next(each for each in served if each.name == CALIBRATED), load, 0)
 
 
 def _show(advice: Advice, console: Console) -> None:

@@ -63,7 +63,7 @@ def replay(
 
 @deciding.command(
     epilog="Examples: spec-router advise calibration.yaml --traffic trace.csv; "
-    "spec-router advise h200 --no-fits-twice --adaptive"
+    "spec-router advise calibration.yaml --plan plan.json; spec-router advise h200 --no-fits-twice --adaptive"
 )
 def advise(
     calibration: Annotated[
@@ -72,31 +72,43 @@ def advise(
     traffic: Annotated[
         str | None, typer.Option(help="Recorded or made-up load, as for replay; without it, all loads alike.")
     ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            help="What `spec-router plan --json` printed: whether two engines fit, whether an adaptive one "
+            "runs, and the KV pools. Flags win over it."
+        ),
+    ] = None,
     rate: Annotated[float, typer.Option(min=1e-6, help="Multiplies the traffic's rate.")] = 1.0,
     accept_length: Annotated[float | None, typer.Option(min=1, help="Of the traffic.")] = None,
     fits_twice: Annotated[
         bool | None, typer.Option("--fits-twice/--no-fits-twice", help="Two engines fit on one set of GPUs.")
     ] = None,
-    own_gpus: Annotated[bool, typer.Option("--own-gpus", help="There is a set of GPUs for each.")] = False,
+    own_gpus: Annotated[
+        bool | None, typer.Option("--own-gpus/--no-own-gpus", help="There is a set of GPUs for each.")
+    ] = None,
     adaptive: Annotated[
         bool | None, typer.Option("--adaptive/--no-adaptive", help="One adaptive engine can run.")
     ] = None,
     kv_tokens: Annotated[int | None, typer.Option(min=1, help="KV pool of each of two engines.")] = None,
     kv_tokens_alone: Annotated[int | None, typer.Option(min=1, help="KV pool of one engine alone.")] = None,
     request_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Prompt and answer of a long request, say the p95.")
+        int | None,
+        typer.Option(min=1, help="Prompt and answer of a long request; without it, the p95 of the traffic."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say which layout fits: two engines, two pools, one adaptive engine, or one engine of either kind.
 
-    The numbers of `spec-router plan` say what fits. The simplest layout
+    What fits is the plan's to say (--plan), or yours. The simplest layout
     within 2 % of the best is advised, with what would change that.
 
     Exit status: 0; 2 the input is wrong.
     """
-    from router.advise.verdict import Means
+    from router.advise.means import Means
     from router.cli.advise import AdviseOptions, run_advise
 
-    means = Means(fits_twice, own_gpus, adaptive, kv_tokens, kv_tokens_alone, request_tokens)
-    raise typer.Exit(run_advise(AdviseOptions(calibration, traffic, rate, accept_length, means, json)))
+    # One number on the command line is for both engines.
+    pools = (kv_tokens, kv_tokens_alone, request_tokens, kv_tokens)
+    means = Means(fits_twice, own_gpus, adaptive, *pools)
+    raise typer.Exit(run_advise(AdviseOptions(calibration, traffic, rate, accept_length, means, json, plan)))

@@ -21,8 +21,8 @@ from router.core.words import Path, Placement
 from router.launch.files import LaunchFileError
 from router.launch.flags import FlagCheck, check_flags
 from router.launch.plan import Command, Plan, engine_command
-from router.launch.report import plan_json, refusal_json
-from router.launch.request import deciding_high, ports_of, read_request
+from router.launch.report import alone_json, plan_json, refusal_json
+from router.launch.request import Request, deciding_high, ports_of, read_request
 
 WRONG_INPUT = 2
 DOES_NOT_FIT = 3
@@ -47,10 +47,14 @@ def plan(options: PlanOptions) -> int:
     """Print the plan; returns the exit status: 0 it fits, 2 the input is wrong, 3 it does not fit."""
     try:
         launch, placement, high = _inputs(options)
-        found = read_request(launch, placement, high).plan()
+        request = read_request(launch, placement, high)
+        found = request.plan()
         view = PlanView(Console())
         if not isinstance(found, Plan):
-            _say(options, refusal_json(found)) if options.as_json else view.refusal(found)
+            if options.as_json:
+                _say({"placement": placement.value, **refusal_json(found)}, request)
+            else:
+                view.refusal(found)
             return DOES_NOT_FIT
         commands = _commands(found, launch)
         checks = _checks(commands, launch) if options.check_flags else {}
@@ -58,14 +62,15 @@ def plan(options: PlanOptions) -> int:
         print(error, file=sys.stderr)
         return WRONG_INPUT
     if options.as_json:
-        _say(options, plan_json(found, commands, checks))
+        _say(plan_json(found, commands, checks), request)
     else:
         view.plan(found, commands, checks)
     return DOES_NOT_FIT if any(check.problems for check in checks.values()) else 0
 
 
-def _say(options: PlanOptions, shown: dict[str, Any]) -> None:
-    print(json.dumps(shown, indent=2))
+def _say(shown: dict[str, Any], request: Request) -> None:
+    alone = [alone_json(profile, found) for profile, found in request.alone().items()]
+    print(json.dumps({**shown, "alone": alone}, indent=2))
 
 
 def _inputs(options: PlanOptions) -> tuple[Launch, Placement, int | None]:

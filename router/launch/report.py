@@ -98,6 +98,19 @@ def refusal_json(refusal: Refusal) -> dict[str, Any]:
     }
 
 
+def alone_json(profile: str, found: Plan | Refusal) -> dict[str, Any]:
+    """One engine that has the GPUs to itself, in short."""
+    if isinstance(found, Refusal):
+        return {"profile": profile, "fits": False, "reason": found.reason}
+    (engine,) = found.engines
+    return {
+        "profile": profile,
+        "fits": True,
+        "tokens": engine.tokens,
+        "max_running_requests": engine.running,
+    }
+
+
 def _option_json(option: Option, recommended: bool) -> dict[str, Any]:
     return {
         "title": option.title,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 
 from router.config.launch import EngineAdditions, Launch
@@ -25,9 +25,11 @@ from router.launch.plan import (
     Wishes,
     make_plan,
 )
+from router.launch.plan.make import without_options
 from router.launch.profile_files import AUTO, Profiles
 
 ADAPTIVE = "adaptive"
+PLAIN = "baseline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,21 @@ class Request:
     profile: SpeculationProfile
     hardware: HardwareProfile
     adaptive: SpeculationProfile
+    plain: SpeculationProfile
 
     def plan(self) -> Plan | Refusal:
         """Plan it."""
         return make_plan(
             self.model, self.draft, self.gpus, self.wishes, self.profile, self.hardware, self.adaptive
         )
+
+    def alone(self) -> dict[str, Plan | Refusal]:
+        """What one engine comes to that has these GPUs to itself, by profile: plain, and adaptive."""
+        wishes = replace(self.wishes, placement=Placement.SINGLE, policy_high=None, kv_share=None)
+        return {
+            each.name: without_options(self.model, self.draft, self.gpus, wishes, each, self.hardware)
+            for each in (self.plain, self.adaptive)
+        }
 
 
 def read_request(
@@ -69,6 +80,7 @@ def read_request(
         profile=profile,
         hardware=profiles.hardware(launch.hardware, gpu_names(gpus)),
         adaptive=profiles.speculation(ADAPTIVE),
+        plain=profiles.speculation(PLAIN),
     )
 
 

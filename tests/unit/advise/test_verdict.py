@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from router.advise.verdict import Advice, Layout, Means, advise
+from router.advise.means import Means
+from router.advise.verdict import Advice, Layout, advise
 from router.cli.advise import AdviseOptions, run_advise
 from router.core.calibration import Calibration
 from router.core.words import Placement
