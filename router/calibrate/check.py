@@ -92,6 +92,8 @@ def _success(cell: Alone) -> Iterator[str]:
 
 def _of_both(both: Both) -> Iterator[str]:
     yield from _problems(both.place, both.problems)
+    if both.accept_length is not None and not both.accept_length >= 1:
+        yield f"{both.place}: an accept length of {both.accept_length:g} cannot be: measure it again"
     if min(both.baseline, both.speculative) < 1 or not (
         _positive(both.baseline_rate) and _positive(both.speculative_rate)
     ):
@@ -121,8 +123,8 @@ def _of_groups(measured: Measured) -> Iterator[str]:
         ]
         if places:
             yield (
-                f"{group} was not measured on {', '.join(places)}: where groups differ in more than their "
-                "accept length the curves are bent there"
+                f"group {group} was not measured on {', '.join(places)}: where groups differ in more than "
+                "their accept length the curves are bent there"
             )
 
 

@@ -61,13 +61,13 @@ class Together:
 
     Attributes:
         keeps: the share of its own speed that each has left.
-        best: the engine that alone gives more at as many requests, and what it gives.
-        beyond: more requests than were measured; what it gives is extrapolated.
+        alone: tokens per second that each would give alone at as many requests.
+        beyond: these are more requests than were measured, so that `alone` is extrapolated.
     """
 
     cell: MixedCell
     keeps: Mapping[Path, float]
-    best: tuple[Path, float]
+    alone: Mapping[Path, float]
     beyond: bool
 
     @property
@@ -78,7 +78,7 @@ class Together:
     @property
     def loss(self) -> float:
         """What working together costs against the better engine alone, relative; negative: it gains."""
-        return 1.0 - self.total / self.best[1]
+        return 1.0 - self.total / max(self.alone.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,12 @@ class Derived:
     together: tuple[Together, ...]
     errors: tuple[Noisy, ...]
     noise: Mapping[Path, float]
+
+    def best_alone(self, n: int, group: str) -> float:
+        """Tokens per second of the engine that is faster alone at n requests of this group."""
+        lengths = {each.name: each.at.accept_length for each in self.groups}
+        length = lengths.get(group, self.at.accept_length)
+        return max(self.calibration.tokens_per_second(path, n, length) for path in Path)
 
 
 def derive(measured: Measured, draw: Callable[[], float], resamples: int = RESAMPLES) -> Derived:
@@ -197,7 +203,6 @@ def _own(measured: Measured, name: str, length: float) -> Crossover | None:
 def _together(calibration: Calibration, cell: MixedCell) -> Together:
     total = cell.baseline + cell.speculative
     alone = {path: calibration.tokens_per_second(path, total) for path in Path}
-    best = max(alone, key=lambda path: alone[path])
     return Together(
         cell,
         {
@@ -205,7 +210,7 @@ def _together(calibration: Calibration, cell: MixedCell) -> Together:
             Path.SPECULATIVE: cell.speculative_rate
             / calibration.tokens_per_second(Path.SPECULATIVE, cell.speculative),
         },
-        (best, alone[best]),
+        alone,
         total > calibration.limit,
     )
 

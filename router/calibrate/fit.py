@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from router.calibrate.measured import Alone, Measured
+from router.calibrate.measured import Alone, Both, Measured
 from router.core.calibration import Calibration, Cell, MixedCell, PathCalibration, Workload
 from router.core.words import Path
 
@@ -31,12 +31,9 @@ def fit(measured: Measured, group: str | None = None) -> Calibration:
         measured.key,
         _path(measured, Path.SPECULATIVE, alone),
         _path(measured, Path.BASELINE, alone),
-        tuple(
-            MixedCell(each.baseline, each.speculative, each.baseline_rate, each.speculative_rate)
-            for each in measured.both
-        ),
-        _workload(alone),
+        workload=_workload(alone),
     )
+    found = replace(found, mixed=tuple(_mixed(each, found.accept_length) for each in measured.both))
     return replace(
         found,
         speculative=_drained(measured, found, Path.SPECULATIVE),
@@ -66,6 +63,12 @@ def _cell(concurrency: int, visits: Sequence[Alone]) -> Cell:
     if visits[0].path is Path.BASELINE:
         gains = ()
     return Cell(concurrency, tuple(visit.tokens_per_second for visit in visits), gains)
+
+
+def _mixed(both: Both, accept_length: float) -> MixedCell:
+    """A mixed cell at the sweep's accept length, for it is compared with engines alone that have that."""
+    gained = 1.0 if both.accept_length is None else accept_length / both.accept_length
+    return MixedCell(both.baseline, both.speculative, both.baseline_rate, both.speculative_rate * gained)
 
 
 def _workload(alone: Sequence[Alone]) -> Workload:

@@ -31,7 +31,11 @@ def policy_block(result: Result, file: str) -> str | None:
     derived, kind = result.derived, result.verdict.kind
     if derived is None or not result.verdict.usable:
         return None
-    head = [f"# spec-router calibrate, {_tame(result.measured.started)}: {_finding(derived)}.", "policy:"]
+    head = [
+        f"# spec-router calibrate, {_tame(result.measured.started)}:",
+        f"# {_finding(derived)}.",
+        "policy:",
+    ]
     apart = derived.calibration.key.placement is Placement.SEPARATE
     if kind is Kind.NEVER and not apart:
         return _lines(
@@ -45,7 +49,8 @@ def policy_block(result: Result, file: str) -> str | None:
         *head,
         "  kind: calibrated",
         f"  calibration: {_scalar(file)}",
-        f"  # high and low decide only while the engines are not those that were measured; {why}.",
+        "  # These two decide only while the engines are not those that were measured;",
+        f"  # {why}.",
         f"  high: {high}",
         f"  low: {low}",
         f"  dwell: {math.ceil(derived.calibration.dwell())}s",
@@ -67,9 +72,13 @@ def _watermarks(derived: Derived) -> tuple[int, int, str]:
     """Whole watermarks with 0 < low < high, and where they come from."""
     band, limit = derived.at.band, derived.calibration.limit
     if band.low is None:
-        return 2, 1, "as low as can be"
+        return 2, 1, "they are as low as can be"
     high = max(2, round(band.high)) if band.high is not None else max(2, limit)
-    why = "from the band" if band.high is not None else "high is the largest load that was measured"
+    why = (
+        "they are the band at that accept length"
+        if band.high is not None
+        else "high is the largest load that was measured"
+    )
     most = derived.calibration.speculative.max_running_requests
     if most is not None and most < high:
         high, why = (

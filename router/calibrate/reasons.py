@@ -17,6 +17,7 @@ _WANTED = math.log(4.0)
 # Nobody measures longer than so many times.
 _MOST_TIMES = 10
 _LOUD = 1.5
+_APART = 1.25
 _EXAMPLES = 3
 
 T = TypeVar("T")
@@ -178,14 +179,15 @@ def _by_group(derived: Derived) -> Iterator[str]:
     if len(derived.groups) < 2:
         return
     for group in derived.groups:
-        text = f"{group.name}, accept length {group.at.accept_length:.2f}: {reach(group.at.crossover)}"
+        text = f"group {group.name}, accept length {group.at.accept_length:.2f}: {reach(group.at.crossover)}"
         if group.own is not None and _outside(group.own, group.at.interval):
             text += f"; by its own cells alone {reach(group.own)}, so do not take one group for the other"
         yield text
 
 
 def _outside(crossover: Crossover, interval: Interval) -> bool:
-    return not interval.low <= crossover.n <= interval.high
+    """Whether it is clearly another crossover; the group's cells have noise of their own."""
+    return not interval.low / _APART <= crossover.n <= interval.high * _APART
 
 
 def _by_range(crossover: Crossover) -> Iterator[str]:

@@ -87,16 +87,16 @@ def _sentence(kind: Kind, derived: Derived) -> str:
         return f"Speculation pays nowhere {length}: {means}. Throughput changes by {gains} in flight."
     return (
         f"How far speculation pays is not known well enough for thresholds: {reach(at.crossover)} "
-        f"{length}, but the {within(at.interval, limit)}. Measure longer."
+        f"{length}, but with a {within(at.interval, limit)}. Measure longer."
     )
 
 
 def within(interval: Interval, limit: int) -> str:
     """The interval in words."""
     low = f"{interval.low:.3g}" if interval.low > 0 else "nowhere"
-    high = f"{interval.high:.3g}" if interval.high < limit else f"{limit} or more"
-    if interval.high <= 0:
-        high = "nowhere"
+    high = f"{interval.high:.3g}" if interval.high > 0 else "nowhere"
+    if interval.high >= limit:
+        high = f"{limit} or more"
     if math.isclose(interval.low, interval.high, rel_tol=1e-3):
-        return f"90 % interval: all at {high}"
-    return f"90 % interval: {low} to {high}"
+        return f"90 % interval: {high} throughout"
+    return f"90 % interval from {low} to {high}"
