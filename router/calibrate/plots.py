@@ -45,7 +45,7 @@ def plots(measured: Measured, derived: Derived) -> tuple[Plot, ...]:
             figure,
             "even",
             "Break-even accept length by load",
-            "Speculation pays where the accept length (horizontal) is above the curve. Grey: 90 % interval.",
+            "Speculation pays where the accept length (horizontal) is above the curve. Bars: 90 % interval.",
             lambda axes: _break_even(axes, derived),
         ),
         _plot(
@@ -150,16 +150,16 @@ def _marks(axes: Any, derived: Derived) -> None:
 def _break_even(axes: Any, derived: Derived) -> None:
     calibration, at = derived.calibration, derived.at
     loads = _spaced(calibration.limit)
-    bounds = [load.break_even_within for load in derived.loads]
-    axes.fill_between(
-        [load.n for load in derived.loads],
-        [low for low, _ in bounds],
-        [high for _, high in bounds],
-        color=AREA,
-        alpha=0.25,
-        linewidth=0,
-    )
     axes.plot(loads, [calibration.break_even_at(n) for n in loads], color=TEXT, label="break-even")
+    axes.errorbar(
+        [load.n for load in derived.loads],
+        [sum(load.break_even_within) / 2 for load in derived.loads],
+        yerr=[(high - low) / 2 for low, high in (load.break_even_within for load in derived.loads)],
+        color=TEXT,
+        linestyle="none",
+        elinewidth=1.2,
+        capsize=3,
+    )
     axes.axhline(
         at.accept_length, color=COLOUR[Path.SPECULATIVE], label=f"accept length {at.accept_length:.2f}"
     )

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from router.calibrate.derive import AtLength, Derived, Noisy
 from router.calibrate.words import percent
-from router.core.bootstrap import Interval
 from router.core.calibration import Calibration, Crossover, Reach, quantile
 from router.core.words import Path
 
@@ -17,7 +16,8 @@ _WANTED = math.log(4.0)
 # Nobody measures longer than so many times.
 _MOST_TIMES = 10
 _LOUD = 1.5
-_APART = 1.25
+# Groups have noise of their own; by less than this factor their crossovers do not differ.
+_APART = 1.5
 _EXAMPLES = 3
 
 T = TypeVar("T")
@@ -81,8 +81,8 @@ def _how(derived: Derived) -> str:
     if inside > 0.7 * between:
         return f"longer windows, for a throughput varies by {percent(inside, 1)} within its window"
     return (
-        f"more repeats, spread over time, for cells are {percent(math.expm1(between), 1)} off the curve and "
-        f"vary by only {percent(inside, 1)} within a window; see what else uses the machine"
+        f"more repeats, spread over time, for cells are {percent(math.expm1(between), 1)} off the curve, and "
+        f"one window varies by {percent(inside, 1)}; see what else uses the machine"
     )
 
 
@@ -180,14 +180,15 @@ def _by_group(derived: Derived) -> Iterator[str]:
         return
     for group in derived.groups:
         text = f"group {group.name}, accept length {group.at.accept_length:.2f}: {reach(group.at.crossover)}"
-        if group.own is not None and _outside(group.own, group.at.interval):
+        if group.own is not None and _other(group.own, group.at.crossover):
             text += f"; by its own cells alone {reach(group.own)}, so do not take one group for the other"
         yield text
 
 
-def _outside(crossover: Crossover, interval: Interval) -> bool:
-    """Whether it is clearly another crossover; the group's cells have noise of their own."""
-    return not interval.low / _APART <= crossover.n <= interval.high * _APART
+def _other(own: Crossover, pooled: Crossover) -> bool:
+    """Whether it is clearly another crossover; below one request there is nothing to decide."""
+    low, high = sorted(max(1.0, each.n) for each in (own, pooled))
+    return high > _APART * low
 
 
 def _by_range(crossover: Crossover) -> Iterator[str]:

@@ -1,6 +1,7 @@
-"""The report: one HTML page that needs nothing else, readable in light and dark and on a phone.
+"""A result as a report: one HTML page that needs nothing else, readable in light and dark and on a phone.
 
-Whatever came from an engine or a command line is escaped.
+Whatever came from an engine or a command line is escaped. The forms for a terminal and for programs are here
+by name too.
 """
 
 from __future__ import annotations
@@ -11,29 +12,31 @@ from importlib.resources import files
 
 from router import __version__
 from router.calibrate.plots import Plot, plots
-from router.calibrate.policy_block import policy_block
 from router.calibrate.result import Result
 from router.calibrate.sheets import Sheet, sheets
+from router.calibrate.terminal import as_json, as_table
 from router.calibrate.verdict import Kind
 from router.config.errors import printable
 from router.plotting import PlotsMissing
+
+__all__ = ["as_json", "as_page", "as_table"]
 
 _TONES = {Kind.REFUSED: "bad", Kind.UNSURE: "warn", Kind.PART: "good", Kind.ALWAYS: "good"}
 _LONG = ("problems", "problems and failures", "")
 
 
-def render(result: Result, file: str = "calibration.yaml") -> str:
+def as_page(result: Result, policy: str | None) -> str:
     """The page.
 
     Args:
-        file: where the calibration will be, for the policy block.
+        policy: the section for the configuration (`policy_block`), if there is one.
     """
     drawn, missing = _drawn(result)
     body = [
         _verdict(result),
         _plots(drawn) if drawn else "",
         _note(missing) if missing else "",
-        _policy(policy_block(result, file)),
+        _policy(policy),
         *(_sheet(sheet) for sheet in sheets(result)),
     ]
     css = files("router.calibrate").joinpath("report.css").read_text("utf-8")
@@ -103,16 +106,18 @@ def _policy(block: str | None) -> str:
 
 def _sheet(sheet: Sheet) -> str:
     head = "".join(_cell("th", sheet, place, name) for place, name in enumerate(sheet.columns))
-    rows = "".join(
-        f"<tr{' class=here' if row[0].startswith('▶') else ''}>"
-        + "".join(_cell("td", sheet, place, text) for place, text in enumerate(row))
-        + "</tr>\n"
-        for row in sheet.rows
-    )
+    rows = "".join(_row(sheet, place) for place in range(len(sheet.rows)))
     head = f"<thead><tr>{head}</tr></thead>" if any(sheet.columns) else ""
     note = f'<p class="note">{escape(sheet.note)}</p>' if sheet.note else ""
     table = f'<div class="scroll"><table>{head}<tbody>\n{rows}</tbody></table></div>'
     return _section(sheet.title, table + note)
+
+
+def _row(sheet: Sheet, place: int) -> str:
+    row = sheet.rows[place]
+    css = " class=bad" if place in sheet.marked else " class=here" if row[0].startswith("▶") else ""
+    cells = "".join(_cell("td", sheet, column, text) for column, text in enumerate(row))
+    return f"<tr{css}>{cells}</tr>\n"
 
 
 def _cell(tag: str, sheet: Sheet, place: int, text: str) -> str:

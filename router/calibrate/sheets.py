@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from router.calibrate.check import LEAST_SUCCESS
 from router.calibrate.derive import AtLength, Derived
-from router.calibrate.measured import Alone, Measured
+from router.calibrate.measured import Alone, Measured, Routed
 from router.calibrate.result import Result
 from router.calibrate.words import number, percent, rate, share
 from router.config.errors import printable
@@ -20,6 +21,7 @@ class Sheet:
 
     Attributes:
         texts: how many of the first columns are text; the others are numbers.
+        marked: rows that must not be overlooked: cells that must not be used.
     """
 
     title: str
@@ -27,6 +29,7 @@ class Sheet:
     rows: tuple[tuple[str, ...], ...]
     texts: int = 1
     note: str = ""
+    marked: frozenset[int] = frozenset()
 
 
 def sheets(result: Result) -> tuple[Sheet, ...]:
@@ -160,15 +163,17 @@ def _routed(measured: Measured, derived: Derived | None) -> Sheet:
                 str(each.concurrency),
                 rate(each.tokens_per_second),
                 share(each.success_rate),
-                percent(
-                    derived and each.tokens_per_second / derived.best_alone(each.concurrency, each.group)
-                ),
+                percent(_of_better(each, derived)),
                 percent(each.speculative_share),
                 _listed(each.problems),
             )
             for each in measured.routed
         ),
     )
+
+
+def _of_better(each: Routed, derived: Derived | None) -> float | None:
+    return each.tokens_per_second / derived.best_alone(each.concurrency, each.group) if derived else None
 
 
 def _cells(measured: Measured) -> Sheet:
@@ -180,8 +185,8 @@ def _cells(measured: Measured) -> Sheet:
             "group",
             "in flight",
             "tok/s",
-            "±",
             "succeeded",
+            "±",
             "accept length",
             "TTFT p50 ms",
             "TPOT p50 ms",
@@ -193,6 +198,11 @@ def _cells(measured: Measured) -> Sheet:
         tuple(_visit(cell) for cell in order),
         texts=2,
         note="±: half-width of the 90 % interval in the window. Prompt, cached, output: tokens of a request.",
+        marked=frozenset(
+            place
+            for place, cell in enumerate(order)
+            if cell.problems or not cell.success_rate >= LEAST_SUCCESS
+        ),
     )
 
 
@@ -203,8 +213,8 @@ def _visit(cell: Alone) -> tuple[str, ...]:
         printable(cell.group),
         str(cell.concurrency),
         rate(cell.tokens_per_second),
-        percent(cell.spread, 1),
         share(cell.success_rate),
+        percent(cell.spread, 1),
         number(cell.accept_length),
         number(_milliseconds(cell.ttft_p50), 1),
         number(_milliseconds(cell.tpot_p50)),

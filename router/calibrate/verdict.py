@@ -84,7 +84,7 @@ def _sentence(kind: Kind, derived: Derived) -> str:
         apart = derived.calibration.key.placement is Placement.SEPARATE
         means = "its GPUs would do more with a second baseline" if apart else "use the baseline alone"
         gains = ", ".join(f"{percent(load.gain, sign=True)} at {load.n}" for load in examples(derived.loads))
-        return f"Speculation pays nowhere {length}: {means}. Throughput changes by {gains} in flight."
+        return f"Speculation pays nowhere {length}: {means}. Throughput: {gains} requests in flight."
     return (
         f"How far speculation pays is not known well enough for thresholds: {reach(at.crossover)} "
         f"{length}, but with a {within(at.interval, limit)}. Measure longer."
