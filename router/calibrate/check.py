@@ -21,6 +21,7 @@ def refusals(measured: Measured) -> tuple[str, ...]:
     """Reasons, each a sentence with what to do about it; empty if thresholds may be derived."""
     return (
         *_coverage(measured),
+        *_of_engines(measured),
         *(reason for cell in measured.alone for reason in _of_cell(cell)),
         *(reason for both in measured.both for reason in _of_both(both)),
     )
@@ -53,6 +54,16 @@ def _coverage(measured: Measured) -> Iterator[str]:
         )
 
 
+def _of_engines(measured: Measured) -> Iterator[str]:
+    for path in Path:
+        prefill = measured.prefill_seconds_per_token.get(path)
+        most = measured.max_running_requests.get(path)
+        if not _possible(prefill):
+            yield f"{path}: {prefill:g} seconds for a prompt token cannot be: measure the prefill again"
+        if most is not None and most < 1:
+            yield f"{path}: {most} running requests at most cannot be: see the engine's /server_info"
+
+
 def _of_cell(cell: Alone) -> Iterator[str]:
     yield from _problems(cell.place, cell.problems)
     yield from _success(cell)
@@ -61,9 +72,9 @@ def _of_cell(cell: Alone) -> Iterator[str]:
             f"{cell.place}: {cell.tokens_per_second:g} tokens per second at {cell.concurrency} requests are "
             "no measurement: look at the engine's log, then measure again"
         )
-    numbers = (cell.prompt_tokens, cell.cached_tokens, cell.output_tokens, cell.spread)
-    if not all(math.isfinite(number) and number >= 0 for number in numbers):
-        yield f"{cell.place}: its token counts or its spread are missing: measure it again"
+    numbers = (cell.prompt_tokens, cell.cached_tokens, cell.output_tokens, cell.spread, cell.drain_seconds)
+    if not all(map(_possible, numbers)):
+        yield f"{cell.place}: its token counts, its spread or its drain are missing: measure it again"
     if cell.path is not Path.SPECULATIVE:
         return
     if cell.accept_length is None:
@@ -94,6 +105,8 @@ def _of_both(both: Both) -> Iterator[str]:
     yield from _problems(both.place, both.problems)
     if both.accept_length is not None and not both.accept_length >= 1:
         yield f"{both.place}: an accept length of {both.accept_length:g} cannot be: measure it again"
+    if not _possible(both.drain_seconds):
+        yield f"{both.place}: a drain of {both.drain_seconds:g} seconds cannot be: measure it again"
     if min(both.baseline, both.speculative) < 1 or not (
         _positive(both.baseline_rate) and _positive(both.speculative_rate)
     ):
@@ -131,6 +144,11 @@ def _of_groups(measured: Measured) -> Iterator[str]:
 def _problems(place: str, problems: tuple[str, ...]) -> Iterator[str]:
     for problem in problems:
         yield f"{place} must not be used, {problem}: remove the cause, then measure again"
+
+
+def _possible(value: float | None) -> bool:
+    """Whether it is not known, or a number of at least 0."""
+    return value is None or (math.isfinite(value) and value >= 0)
 
 
 def _positive(value: float) -> bool:

@@ -60,13 +60,13 @@ def loads(derived: Derived) -> Sheet:
     length = derived.at.accept_length
     return Sheet(
         f"By load, at accept length {length:.2f}",
-        ("in flight", "speculative tok/s", "baseline tok/s", "speculation", "break-even", "90 % interval"),
+        ("in flight", "speculation", "speculative tok/s", "baseline tok/s", "break-even", "90 % interval"),
         tuple(
             (
                 str(load.n),
+                percent(load.gain, sign=True),
                 rate(load.speculative),
                 rate(load.baseline),
-                percent(load.gain, sign=True),
                 number(load.break_even),
                 _from_to(*load.break_even_within),
             )
@@ -188,16 +188,14 @@ def _cells(measured: Measured) -> Sheet:
             "succeeded",
             "±",
             "accept length",
-            "TTFT p50 ms",
-            "TPOT p50 ms",
-            "prompt",
-            "cached",
-            "output",
+            "TTFT ms",
+            "TPOT ms",
+            "prompt / cached / output",
             "problems and failures",
         ),
         tuple(_visit(cell) for cell in order),
         texts=2,
-        note="±: half-width of the 90 % interval in the window. Prompt, cached, output: tokens of a request.",
+        note="±: half-width of the 90 % interval in the window. Times: medians. Prompt to output: tokens.",
         marked=frozenset(
             place
             for place, cell in enumerate(order)
@@ -218,9 +216,9 @@ def _visit(cell: Alone) -> tuple[str, ...]:
         number(cell.accept_length),
         number(_milliseconds(cell.ttft_p50), 1),
         number(_milliseconds(cell.tpot_p50)),
-        number(cell.prompt_tokens, 0),
-        number(cell.cached_tokens, 0),
-        number(cell.output_tokens, 0),
+        " / ".join(
+            number(count, 0) for count in (cell.prompt_tokens, cell.cached_tokens, cell.output_tokens)
+        ),
         _listed((*cell.problems, *failures)),
     )
 

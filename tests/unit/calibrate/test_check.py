@@ -55,8 +55,9 @@ def test_one_percent_of_failures_is_the_most(rate: float, refused: int) -> None:
         (SPECULATIVE_CELL, {"accept_length": math.nan}, "an accept length of nan cannot be"),
         (0, {"tokens_per_second": 0.0}, "0 tokens per second at 1 requests are no measurement"),
         (0, {"tokens_per_second": math.nan}, "nan tokens per second"),
-        (0, {"output_tokens": math.nan}, "its token counts or its spread are missing"),
-        (0, {"spread": -0.1}, "its token counts or its spread are missing"),
+        (0, {"output_tokens": math.nan}, "its token counts, its spread or its drain are missing"),
+        (0, {"drain_seconds": math.nan}, "its token counts, its spread or its drain are missing"),
+        (0, {"spread": -0.1}, "its token counts, its spread or its drain are missing"),
     ],
 )
 def test_a_cell_that_must_not_be_used_is_named(place: int, changes: dict[str, object], expected: str) -> None:
@@ -71,6 +72,7 @@ def test_a_cell_that_must_not_be_used_is_named(place: int, changes: dict[str, ob
         ({"baseline_rate": 0.0}, "0 and 1721 tokens per second"),
         ({"speculative_rate": math.nan}, "1237 and nan tokens"),
         ({"accept_length": 0.5}, "an accept length of 0.5"),
+        ({"drain_seconds": math.nan}, "a drain of nan seconds cannot be"),
         ({"baseline": 0}, "no measurement of two working engines"),
     ],
 )
@@ -79,6 +81,30 @@ def test_a_mixed_cell_that_must_not_be_used_is_named(changes: dict[str, object],
     (reason,) = refusals(replace(GOOD, both=(wrong,)))
     assert reason.startswith("both at once, ")
     assert expected in reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"prefill_seconds_per_token": {Path.BASELINE: -1e-5}},
+            "baseline: -1e-05 seconds for a prompt token",
+        ),
+        (
+            {"prefill_seconds_per_token": {Path.SPECULATIVE: math.nan}},
+            "speculative: nan seconds for a prompt",
+        ),
+        ({"max_running_requests": {Path.BASELINE: 0}}, "baseline: 0 running requests at most cannot be"),
+    ],
+)
+def test_what_no_calibration_file_may_hold_is_refused(changes: dict[str, object], expected: str) -> None:
+    """Else the file would be written, and refused by the router that is to use it."""
+    (reason,) = refusals(replace(GOOD, **changes))  # type: ignore[arg-type]
+    assert reason.startswith(expected)
+
+
+def test_what_was_not_looked_at_is_no_reason() -> None:
+    assert refusals(replace(GOOD, prefill_seconds_per_token={}, max_running_requests={})) == ()
 
 
 @pytest.mark.parametrize(
