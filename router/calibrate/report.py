@@ -13,7 +13,8 @@ from importlib.resources import files
 from router import __version__
 from router.calibrate.plots import Plot, plots
 from router.calibrate.result import Result
-from router.calibrate.sheets import Sheet, sheets
+from router.calibrate.sheet import Sheet
+from router.calibrate.sheets import sheets
 from router.calibrate.terminal import as_json, as_table
 from router.calibrate.verdict import Kind
 from router.config.errors import printable

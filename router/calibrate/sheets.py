@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from router.calibrate.check import LEAST_SUCCESS
 from router.calibrate.derive import AtLength, Derived
-from router.calibrate.measured import Alone, Measured, Routed
+from router.calibrate.measured import Measured, Routed
 from router.calibrate.result import Result
+from router.calibrate.sheet import Sheet
+from router.calibrate.visits import both, cells, drains, key, listed
 from router.calibrate.words import number, percent, rate, share
 from router.config.errors import printable
-from router.core.calibration import Reach, quantile
+from router.core.calibration import Reach
 from router.core.words import Path
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """A table.
-
-    Attributes:
-        texts: how many of the first columns are text; the others are numbers.
-        marked: rows that must not be overlooked: cells that must not be used.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    texts: int = 1
-    note: str = ""
-    marked: frozenset[int] = frozenset()
 
 
 def sheets(result: Result) -> tuple[Sheet, ...]:
@@ -38,10 +21,10 @@ def sheets(result: Result) -> tuple[Sheet, ...]:
     found = [
         *(_derived(derived) if derived else ()),
         *([_routed(measured, derived)] if measured.routed else ()),
-        _cells(measured),
-        *([_both(measured)] if measured.both else ()),
-        _drains(measured, derived),
-        _key(measured),
+        cells(measured),
+        *([both(measured)] if measured.both else ()),
+        drains(measured, derived),
+        key(measured),
     ]
     return tuple(sheet for sheet in found if sheet.rows)
 
@@ -165,7 +148,7 @@ def _routed(measured: Measured, derived: Derived | None) -> Sheet:
                 share(each.success_rate),
                 percent(_of_better(each, derived)),
                 percent(each.speculative_share),
-                _listed(each.problems),
+                listed(each.problems),
             )
             for each in measured.routed
         ),
@@ -174,147 +157,6 @@ def _routed(measured: Measured, derived: Derived | None) -> Sheet:
 
 def _of_better(each: Routed, derived: Derived | None) -> float | None:
     return each.tokens_per_second / derived.best_alone(each.concurrency, each.group) if derived else None
-
-
-def _cells(measured: Measured) -> Sheet:
-    order = sorted(measured.alone, key=lambda cell: (cell.path, cell.group, cell.concurrency))
-    return Sheet(
-        "Every visit, each engine alone",
-        (
-            "engine",
-            "group",
-            "in flight",
-            "tok/s",
-            "succeeded",
-            "±",
-            "accept length",
-            "TTFT ms",
-            "TPOT ms",
-            "prompt / cached / output",
-            "problems and failures",
-        ),
-        tuple(_visit(cell) for cell in order),
-        texts=2,
-        note="±: half-width of the 90 % interval in the window. Times: medians. Prompt to output: tokens.",
-        marked=frozenset(
-            place
-            for place, cell in enumerate(order)
-            if cell.problems or not cell.success_rate >= LEAST_SUCCESS
-        ),
-    )
-
-
-def _visit(cell: Alone) -> tuple[str, ...]:
-    failures = tuple(f"{reason}: {count}" for reason, count in cell.failures.items())
-    return (
-        cell.path.value,
-        printable(cell.group),
-        str(cell.concurrency),
-        rate(cell.tokens_per_second),
-        share(cell.success_rate),
-        percent(cell.spread, 1),
-        number(cell.accept_length),
-        number(_milliseconds(cell.ttft_p50), 1),
-        number(_milliseconds(cell.tpot_p50)),
-        " / ".join(
-            number(count, 0) for count in (cell.prompt_tokens, cell.cached_tokens, cell.output_tokens)
-        ),
-        _listed((*cell.problems, *failures)),
-    )
-
-
-def _both(measured: Measured) -> Sheet:
-    return Sheet(
-        "Every visit, both at once",
-        (
-            "baseline",
-            "speculative",
-            "baseline tok/s",
-            "speculative tok/s",
-            "accept length",
-            "drained",
-            "in s",
-            "problems",
-        ),
-        tuple(
-            (
-                str(each.baseline),
-                str(each.speculative),
-                rate(each.baseline_rate),
-                rate(each.speculative_rate),
-                number(each.accept_length),
-                each.drained.value if each.drained else "–",
-                number(each.drain_seconds, 1),
-                _listed(each.problems),
-            )
-            for each in measured.both
-        ),
-        texts=0,
-    )
-
-
-def _drains(measured: Measured, derived: Derived | None) -> Sheet:
-    rows = []
-    for path in Path:
-        together = [each.drain_seconds for each in measured.both if each.drained is path]
-        for what, seen in (
-            ("while the other one worked", together),
-            ("alone", [each.drain_seconds for each in measured.of(path)]),
-        ):
-            found = [seconds for seconds in seen if seconds is not None]
-            if found:
-                row = (
-                    path.value,
-                    what,
-                    str(len(found)),
-                    *(number(quantile(found, q), 1) for q in (0.5, 0.9, 1.0)),
-                )
-                rows.append(row)
-    dwell = f" The dwell is {derived.calibration.dwell():.3g} s." if derived else ""
-    return Sheet(
-        "Drains",
-        ("engine", "how", "visits", "median s", "p90 s", "longest s"),
-        tuple(rows),
-        texts=2,
-        note=f"From the last new request to the last end.{dwell}",
-    )
-
-
-def _key(measured: Measured) -> Sheet:
-    key = measured.key
-    rows = [
-        ("model", key.model),
-        ("draft model", key.draft),
-        ("SGLang", key.engine),
-        ("hash of the flags", key.flags),
-        ("placement", key.placement),
-        *((f"{path}: runs at a time", measured.max_running_requests.get(path)) for path in Path),
-        *((f"{path}: prefill of a token, µs", _microseconds(measured, path)) for path in Path),
-        ("groups", ", ".join(measured.groups)),
-        ("started", measured.started),
-        ("took", f"{measured.seconds / 60:.0f} min"),
-        ("command", measured.command),
-        *(("note", note) for note in measured.notes),
-    ]
-    return Sheet(
-        "What was measured, and how",
-        ("", ""),
-        tuple((name, "not known" if value is None else printable(str(value))) for name, value in rows),
-        texts=2,
-    )
-
-
-def _microseconds(measured: Measured, path: Path) -> str | None:
-    seconds = measured.prefill_seconds_per_token.get(path)
-    return None if seconds is None else f"{1e6 * seconds:.3g}"
-
-
-def _milliseconds(seconds: float | None) -> float | None:
-    return None if seconds is None else 1e3 * seconds
-
-
-def _listed(texts: Sequence[str]) -> str:
-    return printable("; ".join(texts))
 
 
 def _from_to(low: float, high: float) -> str:

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from router.calibrate.derive import AtLength, Derived
 from router.calibrate.result import Result
-from router.calibrate.sheets import Sheet, lengths, loads, mixed
+from router.calibrate.sheet import Sheet
+from router.calibrate.sheets import lengths, loads, mixed
 from router.calibrate.verdict import Kind
 from router.config.errors import printable
 
