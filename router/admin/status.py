@@ -22,7 +22,7 @@ def status_view(view: AdminView) -> dict[str, Any]:
 
     Durations are seconds, `at` is seconds since the epoch, what is not known is null. `requests` and
     `tokens` count from the start, `excess` is what loads the engines beyond `n`; the quantiles are over the
-    last minute or 500 requests.
+    last minute or 500 requests. `degraded` is why speculation is left for doing harm.
     """
     watched = view.watched
     pair, now = watched.pair, watched.clock()
@@ -41,6 +41,7 @@ def status_view(view: AdminView) -> dict[str, Any]:
                 "excess": pair.excess,
                 "problems": [{"fault": each.fault.value, "text": each.text} for each in pair.problems],
                 "why": _why(pair),
+                "degraded": pair.harm.reason and pair.harm.reason.value,
                 "pin": _pin(pair.pin, now),
                 "queued": pair.ledger.queued,
                 "mixed_seconds": round(pair.ledger.mixed_seconds(), 3),

@@ -19,6 +19,7 @@ from router.upstream.pool import Pool
 
 CONNECT_TIMEOUT = 5.0
 CHAT = "/v1/chat/completions"
+PATH_HEADER = b"x-router-path"
 COMPLETIONS = "/v1/completions"
 ROUTES = (CHAT, COMPLETIONS)
 
@@ -129,9 +130,11 @@ class _Answer:
         self._scanner = Scanner(streamed=True)
         self._cached: int | None = None
         self._aborted = False
+        self._path: str | None = None
 
     async def read(self, connection: Connection) -> str | None:
         """Read to the end; the reason why it counts as failed, or None."""
+        self._path = next((v.decode("latin-1") for k, v in connection.headers if k == PATH_HEADER), None)
         if connection.status != 200:
             await _discard(connection)
             return f"status {connection.status}"
@@ -180,6 +183,7 @@ class _Answer:
             self._cached,
             problem,
             self._chunks,
+            self._path,
         )
 
 

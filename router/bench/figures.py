@@ -20,6 +20,7 @@ from statistics import fmean, stdev
 
 from router.bench.messages import Sample
 from router.core.calibration import quantile
+from router.core.words import Path
 
 # Share of requests that must have succeeded for a cell to count.
 LEAST_SUCCESS = 0.99
@@ -70,6 +71,7 @@ class Figures:
         requests_per_second: that ended.
         prompt_tokens, output_tokens: means per request; `cached_tokens` None where the server tells none.
         drain_seconds: from the window's end to the last answer's.
+        speculative_share: of the requests, where a router said which engine served them; None: nobody did.
     """
 
     seconds: float
@@ -88,6 +90,7 @@ class Figures:
     cached_tokens: float | None = None
     output_tokens: float = 0.0
     drain_seconds: float = 0.0
+    speculative_share: float | None = None
 
     @property
     def failed(self) -> int:
@@ -115,6 +118,7 @@ def figures(samples: Sequence[Sample], window: Window) -> Figures:
     rate = sum(parts) / window.seconds
     ended = [one for one in whole if window.holds(one.ended)]
     tpot = _spread([_tpot(one) for one in ended if one.tokens > 1 and one.first is not None])
+    paths = [one.path for one in whole if one.path is not None]
     cached = [one.cached_tokens for one in whole if one.cached_tokens is not None]
     return Figures(
         seconds=window.seconds,
@@ -133,6 +137,7 @@ def figures(samples: Sequence[Sample], window: Window) -> Figures:
         cached_tokens=fmean(cached) if cached else None,
         output_tokens=fmean(one.tokens for one in whole) if whole else 0.0,
         drain_seconds=max((one.ended for one in present), default=window.end) - window.end,
+        speculative_share=fmean(path == Path.SPECULATIVE for path in paths) if paths else None,
     )
 
 

@@ -97,6 +97,7 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
         tokens, prompt_tokens, cached_tokens: by the answer's usage; None where it says nothing.
         problem: why it failed, from a small set; None if it did not.
         chunks: when pieces of the answer arrived.
+        path: which engine answered, if it was a router that said so.
     """
 
     started: float
@@ -107,6 +108,7 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
     cached_tokens: int | None
     problem: str | None
     chunks: list[float]
+    path: str | None = None
 
 
 class Result(msgspec.Struct, frozen=True, tag=True):

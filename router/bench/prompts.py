@@ -87,10 +87,13 @@ def shared_prefix(prefix_tokens: int, question_tokens: int) -> tuple[PromptSet, 
 
     def draw(seed: str, count: int) -> list[Prompt]:
         # The prefix is the same in every cell: that it is cached is the point.
-        system = _words(Random("prefix"), prefix_tokens)
+        system = synthetic(Random("prefix"), prefix_tokens)
         rng = Random(seed)
         return [
-            [{"role": "system", "content": system}, {"role": "user", "content": _words(rng, question_tokens)}]
+            [
+                {"role": "system", "content": system},
+                {"role": "user", "content": synthetic(rng, question_tokens)},
+            ]
             for _ in range(count)
         ]
 
@@ -156,7 +159,8 @@ def _copy_one(rng: Random) -> str:
     )
 
 
-def _words(rng: Random, tokens: int) -> str:
+def synthetic(rng: Random, tokens: int) -> str:
+    """Words without sense that make about so many tokens."""
     words = [word for subject in SUBJECTS for word in subject.split()]
     return " ".join(rng.choices(words, k=max(1, round(tokens * WORDS_PER_TOKEN))))
 

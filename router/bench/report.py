@@ -33,6 +33,7 @@ def row(cell: Cell) -> dict[str, Value]:
         "tokens_per_second_each": found.tokens_per_second_each,
         "requests_per_second": found.requests_per_second,
         "in_flight": found.in_flight,
+        "speculative_share": found.speculative_share,
         "accept_length": told.accept_length,
         "engine_running": told.running,
         "prompt_tokens": found.prompt_tokens,

@@ -26,16 +26,12 @@ from router.bench.sweep import Cell, plans, sweep
 from router.bench.target import BadTarget, Unreachable, base_url, find_address
 from router.bench.watch import Watch
 from router.cli.signals import Signals
+from router.cli.targets import KEY_VARIABLE, BadInput
 from router.plotting import PlotsMissing, figure_class
 from router.prompt_file import PromptsError
 
 BAD, WRONG, UNREACHABLE, INTERRUPTED = 1, 2, 4, 130
-KEY_VARIABLE = "SPEC_ROUTER_ENGINE_API_KEY"
 MOST = 100_000
-
-
-class BadInput(Exception):
-    """The command cannot be carried out as it was given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from router.core.words import Placement
+
 measuring = typer.Typer()
 
 # Concurrencies as in the field's published sweeps.
@@ -39,6 +41,9 @@ Processes = Annotated[
 ]
 Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds for one answer.")]
 Seed = Annotated[int, typer.Option(help="Fixes what is asked, and when.")]
+Route = Annotated[str, typer.Option(help="/v1/chat/completions or /v1/completions.")]
+Model = Annotated[str | None, typer.Option(help="Its name; without it, the first that is listed.")]
+Temperature = Annotated[float, typer.Option(min=0.0, max=2.0, help="0 is greedy.")]
 
 
 @measuring.command(
@@ -64,11 +69,9 @@ def bench(
     question_tokens: QuestionTokens = 64,
     max_tokens: MaxTokens = 192,
     fixed_length: FixedLength = False,
-    temperature: Annotated[float, typer.Option(min=0.0, max=2.0, help="0 is greedy.")] = 0.0,
-    route: Annotated[
-        str, typer.Option(help="/v1/chat/completions or /v1/completions.")
-    ] = "/v1/chat/completions",
-    model: Annotated[str | None, typer.Option(help="Its name; without it, the first that is listed.")] = None,
+    temperature: Temperature = 0.0,
+    route: Route = "/v1/chat/completions",
+    model: Model = None,
     processes: Processes = None,
     timeout: Timeout = 300.0,
     seed: Seed = 0,
@@ -88,8 +91,9 @@ def bench(
     """
     from router.bench.cell import Pace
     from router.bench.messages import Answers
-    from router.cli.bench import BadInput, BenchOptions, client_processes, numbers
+    from router.cli.bench import BenchOptions, client_processes, numbers
     from router.cli.bench import bench as run_bench
+    from router.cli.targets import BadInput
 
     try:
         rates = numbers(rate, "--rate", float) if rate else ()
@@ -118,3 +122,95 @@ def bench(
         plot=plot,
     )
     raise typer.Exit(run_bench(options))
+
+
+@measuring.command(
+    epilog="Examples: spec-router calibrate -c config.yaml; "
+    "spec-router calibrate --speculative http://127.0.0.1:30001 --baseline http://127.0.0.1:30002 "
+    "--prompts mine.jsonl --out calibration; spec-router calibrate --from calibration/measured.json"
+)
+def calibrate(
+    config: Annotated[Path, typer.Option("--config", "-c", help="Names the engines and their keys.")] = Path(
+        "config.yaml"
+    ),
+    speculative: Annotated[
+        str | None, typer.Option(help="URL of the speculative engine, instead of the configuration's.")
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="URL of the baseline engine, likewise.")] = None,
+    placement: Annotated[
+        Placement, typer.Option(help="shared: on the same GPUs; separate: each on its own.")
+    ] = Placement.SHARED,
+    concurrency: Annotated[str, typer.Option(help="Requests held in flight.")] = "1,2,4,8,16,32,64,128",
+    repeats: Annotated[int, typer.Option(min=1, max=1000, help="Visits to every load.")] = 2,
+    seconds: Seconds = 8.0,
+    warm_up: WarmUp = 2.0,
+    prompts: Prompts = "built-in",
+    group: Group = None,
+    prefix_tokens: PrefixTokens = 512,
+    question_tokens: QuestionTokens = 64,
+    max_tokens: MaxTokens = 192,
+    fixed_length: FixedLength = False,
+    temperature: Temperature = 0.0,
+    route: Route = "/v1/chat/completions",
+    model: Model = None,
+    processes: Processes = None,
+    timeout: Timeout = 300.0,
+    seed: Seed = 0,
+    router: Annotated[
+        bool, typer.Option("--router/--no-router", help="Measure a router between the engines as well.")
+    ] = True,
+    out: Annotated[Path, typer.Option(help="Folder for what is written.")] = Path("calibration"),
+    measured: Annotated[
+        Path | None, typer.Option("--from", help="Measure nothing, judge what was measured before.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Measure both engines, find where speculation stops to pay, and write the policy for it.
+
+    Each engine alone by load and by kind of prompt, then both at once, then a
+    router between them. Nothing else must use the engines meanwhile. Written
+    are calibration.yaml, policy.yaml (the section for config.yaml), report.html
+    and measured.json. With URLs the key comes from SPEC_ROUTER_ENGINE_API_KEY.
+    Ctrl-C keeps what was measured.
+
+    Exit status: 0; 1 the measurement gives no thresholds, and the report says
+    why; 2 the input is wrong; 4 an engine gives no answer; 130 stopped by
+    Ctrl-C.
+    """
+    from router.bench.cell import Pace
+    from router.bench.messages import Answers
+    from router.calibrate.measure import Settings
+    from router.cli.bench import client_processes, numbers
+    from router.cli.calibrate import CalibrateOptions
+    from router.cli.calibrate import calibrate as run_calibrate
+    from router.cli.targets import BadInput
+
+    try:
+        levels = sorted({int(level) for level in numbers(concurrency, "--concurrency", int)})
+        if placement is Placement.SINGLE:
+            raise BadInput("--placement single has nothing to calibrate; allowed: shared, separate")
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(WRONG) from None
+    answers = Answers(max_tokens, fixed_length, temperature, timeout)
+    options = CalibrateOptions(
+        config=config,
+        speculative=speculative,
+        baseline=baseline,
+        placement=placement,
+        concurrencies=tuple(levels),
+        repeats=repeats,
+        prompts=prompts,
+        groups=tuple(group or ()),
+        prefix_tokens=prefix_tokens,
+        question_tokens=question_tokens,
+        settings=Settings(Pace(seconds, warm_up), answers, processes or client_processes(), seed),
+        route=route,
+        model=model,
+        router=router,
+        out=out,
+        measured=measured,
+        as_json=json,
+        command=f"spec-router {' '.join(sys.argv[1:])}",
+    )
+    raise typer.Exit(run_calibrate(options))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path as FilePath
@@ -14,10 +13,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from router.config import ConfigError, load_config
-from router.config.fields import URL_FORM
-from router.config.schema import Engine
-from router.core.words import Path
+from router.cli.targets import BadInput, find_targets
+from router.config import ConfigError
 from router.prompt_file import PromptsError
 from router.verify.ask import Refused, Target, Unreachable
 from router.verify.compare import NEAR_TIE, Row
@@ -26,7 +23,6 @@ from router.verify.report import as_json, as_table, doubts, verdict
 from router.verify.run import Result, compare_engines
 
 SAFE, UNSAFE, BAD_INPUT, UNREACHABLE = 0, 1, 2, 4
-KEY_VARIABLE = "SPEC_ROUTER_ENGINE_API_KEY"
 
 
 app = typer.Typer()
@@ -69,10 +65,6 @@ def verify(
     raise typer.Exit(run_verify(options))
 
 
-class BadInput(Exception):
-    """The command cannot be carried out as it was given."""
-
-
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
     """The command's options; `config` is read unless both URLs are given."""
@@ -90,7 +82,7 @@ class VerifyOptions:
 def run_verify(options: VerifyOptions) -> int:
     """Compare, print, and return the exit status."""
     try:
-        speculative, baseline = targets(options)
+        speculative, baseline = find_targets(options.config, options.speculative, options.baseline)
         prompts = read_prompts(options.prompts) if options.prompts else BUILT_IN
         result = asyncio.run(_with_progress(speculative, baseline, prompts, options))
     except (BadInput, ConfigError, PromptsError, Refused) as error:
@@ -108,35 +100,6 @@ def run_verify(options: VerifyOptions) -> int:
         console.print(as_table(result))
         console.print(verdict(result), markup=False)
     return SAFE if result.safe else UNSAFE
-
-
-def targets(options: VerifyOptions) -> tuple[Target, Target]:
-    """The two engines, by URL or from the configuration. Raises BadInput or ConfigError."""
-    urls = {Path.SPECULATIVE: options.speculative, Path.BASELINE: options.baseline}
-    if any(urls.values()):
-        missing = [path for path, url in urls.items() if not url]
-        if missing:
-            raise BadInput(f"--{missing[0]} is missing; allowed: both URLs, or none and a configuration")
-        key = os.environ.get(KEY_VARIABLE) or None
-        speculative, baseline = (Target(path, _checked(path, url or ""), key) for path, url in urls.items())
-        return speculative, baseline
-    pair = load_config(options.config, os.environ).pairs[0]
-    engines = [(path, pair.engine(path)) for path in Path]
-    found = [_target(path, engine) for path, engine in engines if engine is not None]
-    if len(found) != 2:
-        raise BadInput(f"{options.config}: the pair has one engine; there is nothing to compare")
-    return found[0], found[1]
-
-
-def _checked(path: Path, url: str) -> str:
-    try:
-        return Engine.model_validate({"url": url}).url
-    except ValueError:
-        raise BadInput(f"--{path} is not a usable URL; allowed: {URL_FORM}") from None
-
-
-def _target(path: Path, engine: Engine) -> Target:
-    return Target(path, engine.url, engine.api_key.get_secret_value() if engine.api_key else None)
 
 
 async def _with_progress(

@@ -19,20 +19,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from router.core.live import Live, PathLive
 from router.core.load import finite
-from router.core.words import Path
-
-
-class Sign(StrEnum):
-    """What speaks against speculation."""
-
-    ACCEPT_LENGTH = "accept_length"
-    PREFIX_CACHE = "prefix_cache"
-    SLOW = "slow"
-
+from router.core.words import Path, Sign
 
 WINDOWS = {Sign.ACCEPT_LENGTH: 30.0, Sign.PREFIX_CACHE: 120.0, Sign.SLOW: 60.0}
 SHORT = 10.0
@@ -80,6 +70,11 @@ class Harm:
     def degraded(self) -> bool:
         """True while new requests are to go to the baseline."""
         return self.until is not None
+
+    @property
+    def reason(self) -> Sign | None:
+        """Why new requests are to go to the baseline; None: they are not."""
+        return self.why if self.degraded else None
 
     def look(self, live: Live, now: float) -> Harm:
         """After what is measured now."""

@@ -63,6 +63,14 @@ class SwitchReason(StrEnum):
     DEGRADED = "degraded"
 
 
+class Sign(StrEnum):
+    """What speaks against speculation that looks healthy; see `router.core.degraded`."""
+
+    ACCEPT_LENGTH = "accept_length"
+    PREFIX_CACHE = "prefix_cache"
+    SLOW = "slow"
+
+
 class Rejection(StrEnum):
     """Why the router refused a request by itself."""
 

@@ -14,7 +14,7 @@ from router.core.ledger import Clock
 from router.core.load import EngineLoad, Readings
 from router.core.pair import Pair
 from router.core.policy import ThresholdPolicy
-from router.core.words import Path
+from router.core.words import Path, Sign
 from router.observe.metrics import PREFIX
 
 
@@ -86,11 +86,7 @@ class StateCollector(Collector):
             active.add_metric((pair.name, path.value), pair.active_seconds(path))
         yield active
         if len(paths) > 1:
-            yield self._by_path(
-                "degraded",
-                "1 while the path does more harm than good, so that others serve.",
-                {path.value: float(pair.harm.degraded and path is Path.SPECULATIVE) for path in paths},
-            )
+            yield self._degraded()
         mixed = CounterMetricFamily(
             f"{PREFIX}_mixed_seconds", "Time during which both engines had requests.", labels=("pair",)
         )
@@ -107,6 +103,19 @@ class StateCollector(Collector):
         if isinstance(pair.policy, ThresholdPolicy):
             bounds = {"high": float(pair.policy.high), "low": float(pair.policy.low)}
             yield self._family("threshold", "Requests in flight at which the path changes.", "bound", bounds)
+
+    def _degraded(self) -> Metric:
+        """Only speculation can be degraded. Every reason has its series from the start."""
+        family = GaugeMetricFamily(
+            f"{PREFIX}_degraded",
+            "1 while the path does more harm than good for this reason, so that the other serves.",
+            labels=("pair", "path", "reason"),
+        )
+        pair = self._watched.pair
+        for sign in Sign:
+            found = float(pair.harm.reason is sign)
+            family.add_metric((pair.name, Path.SPECULATIVE.value, sign.value), found)
+        return family
 
     def _calibrated_state(self) -> Iterator[Metric]:
         pair = self._watched.pair

@@ -28,11 +28,12 @@ from router.admin.guard import HostCheck, host_name, require_token
 from router.admin.operator import Operator
 from router.admin.status import SWITCHES_SHOWN, status_view
 from router.admin.view import AdminView
+from router.core.degraded import Harm
 from router.core.failure import Effect
 from router.core.health import Probe
 from router.core.load import EngineLoad
 from router.core.policy import Switch
-from router.core.words import Outcome, Path, SwitchReason
+from router.core.words import Outcome, Path, Sign, SwitchReason
 from router.observe.metrics import Metrics
 from router.observe.recent import Recent
 from router.observe.state import StateCollector
@@ -141,6 +142,7 @@ async def test_the_status_of_an_idle_router_is_known_null_or_zero(admin: httpx.A
                 "excess": 0,
                 "problems": [],
                 "why": "New requests go to speculative: load has stayed below 8 in flight since the start.",
+                "degraded": None,
                 "pin": None,
                 "queued": 0,
                 "mixed_seconds": 0.0,
@@ -186,6 +188,13 @@ def test_the_status_of_a_busy_router(view: AdminView, clock: FakeClock) -> None:
     assert (plain["breaker"], plain["up"], plain["accept_length"]) == ("open", False, None)
     for lease in leases:
         lease.close(Outcome.OK)
+
+
+def test_the_status_says_why_speculation_is_left(view: AdminView) -> None:
+    pair = view.watched.pair
+    for until, expected in ((60.0, "slow"), (None, None)):
+        pair.harm = Harm(until=until, why=Sign.SLOW)
+        assert status_view(view)["pairs"][0]["degraded"] == expected
 
 
 def test_only_the_last_switches_are_shown(view: AdminView) -> None:

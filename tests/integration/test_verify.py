@@ -12,7 +12,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from router.cli.main import app
-from router.cli.verify import KEY_VARIABLE
+from router.cli.targets import KEY_VARIABLE
 from router.sim.server import SimulatedPair
 from router.verify.prompts import BUILT_IN
 from tests.cases.kit.engine import FakeEngine

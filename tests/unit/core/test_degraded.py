@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from router.core.degraded import HOLD, LONGEST_HOLD, Harm, Sign
+from router.core.degraded import HOLD, LONGEST_HOLD, Harm
 from router.core.health import BreakerRules, EngineHealth, HealthRules
 from router.core.ledger import Ledger
 from router.core.live import Live, PathLive
 from router.core.pair import Pair
 from router.core.policy import FixedPolicy
-from router.core.words import DecisionReason, Path, Placement, SwitchReason
+from router.core.words import DecisionReason, Path, Placement, Sign, SwitchReason
 from tests.support import FakeClock, RecordingObserver
 
 SPECULATIVE, BASELINE = Path

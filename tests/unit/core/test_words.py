@@ -13,6 +13,7 @@ from router.core.words import (
     Path,
     Placement,
     Rejection,
+    Sign,
     SwitchReason,
 )
 
@@ -22,6 +23,7 @@ VALUES: list[tuple[type[StrEnum], str]] = [
     (Outcome, "ok failed cancelled rejected"),
     (DecisionReason, "policy pinned class header affinity failover probe retry single"),
     (SwitchReason, "high low failover recovered pin unpin degraded"),
+    (Sign, "accept_length prefix_cache slow"),
     (Rejection, "auth size json route queue_full queue_timeout body_memory no_engine drain"),
     (BreakerState, "closed open half_open"),
 ]

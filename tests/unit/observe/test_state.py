@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry
 
+from router.core.degraded import Harm
 from router.core.failure import Effect
 from router.core.health import Probe
 from router.core.load import EngineLoad
-from router.core.words import Outcome, Path
+from router.core.words import Outcome, Path, Sign
 from router.observe.state import StateCollector, Watched
 from tests.support import FakeClock
 from tests.unit.observe.build import Series, scrape, watched
@@ -40,8 +41,9 @@ def test_what_is_not_known_is_left_out(view: Watched) -> None:
         "active_path{path=baseline}": 0,
         "active_path_seconds_total{path=speculative}": 0,
         "active_path_seconds_total{path=baseline}": 0,
-        "degraded{path=speculative}": 0,
-        "degraded{path=baseline}": 0,
+        "degraded{path=speculative,reason=accept_length}": 0,
+        "degraded{path=speculative,reason=prefix_cache}": 0,
+        "degraded{path=speculative,reason=slow}": 0,
         "mixed_seconds_total": 0,
         "wiring_problems": 0,
         "threshold{bound=high}": 8,
@@ -89,6 +91,22 @@ def test_the_active_path_and_the_breaker_are_those_of_the_pair(view: Watched, cl
     assert _scrape(view)["breaker_state{path=speculative}"] == 2
 
 
+def test_harm_is_told_with_its_reason_and_with_no_other(view: Watched) -> None:
+    view.pair.harm = Harm(until=60.0, why=Sign.PREFIX_CACHE)
+    assert _degraded(view) == {"accept_length": 0, "prefix_cache": 1, "slow": 0}
+    # `why` is that of the last time: it says nothing once the hold is over.
+    view.pair.harm = Harm(until=None, why=Sign.PREFIX_CACHE)
+    assert _degraded(view) == {"accept_length": 0, "prefix_cache": 0, "slow": 0}
+
+
+def _degraded(view: Watched) -> Series:
+    start = "degraded{path=speculative,reason="
+    found = _scrape(view)
+    return {
+        name.removeprefix(start).rstrip("}"): value for name, value in found.items() if name.startswith(start)
+    }
+
+
 def test_what_the_engines_say_and_how_far_our_count_is_from_theirs(view: Watched, clock: FakeClock) -> None:
     view.pair.ledger.open().start(Path.SPECULATIVE)
     readings = view.readings[Path.SPECULATIVE]
@@ -124,4 +142,4 @@ def test_half_a_count_makes_no_drift(view: Watched, clock: FakeClock) -> None:
 def test_a_pair_with_one_engine(clock: FakeClock) -> None:
     found = _scrape(watched(clock, Path.SPECULATIVE))
     assert found["active_path{path=speculative}"] == 1
-    assert not [name for name in found if "baseline" in name or "threshold" in name]
+    assert not [name for name in found if "baseline" in name or "threshold" in name or "degraded" in name]
