@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
+from statistics import fmean
 
 import httpx
 
@@ -17,6 +19,9 @@ from router.calibrate.measure import Measurer, Settings
 from router.calibrate.measured import Alone, Both, Measured, Routed
 from router.calibrate.steps import One, Prefill, Step, Through, router_steps
 from router.calibrate.through import ThroughRouter, router_between
+from router.calibration import dump_calibration
+from router.core.band import Band, band
+from router.core.calibration import Calibration
 from router.core.identity import key_of
 from router.core.words import Path, Placement
 
@@ -101,8 +106,8 @@ async def measure_router(
     job: Job,
     measured: Measured,
     sets: Sequence[PromptSet],
+    calibration: Calibration,
     policy: str,
-    calibration: str,
     http: httpx.AsyncClient,
     clock: Callable[[], float],
     on_step: OnStep,
@@ -112,15 +117,20 @@ async def measure_router(
 
     A router for each group of prompts, since what one has learned of the accept length is wrong for the next.
 
+    Args:
+        policy: the configuration's section, which names `calibration.yaml`.
+
     Raises:
         RouterFailed, ClientDied.
     """
     loads = sorted(measured.concurrencies(Path.BASELINE) & measured.concurrencies(Path.SPECULATIVE))
     routed: list[Routed] = []
     for prompts in sets:
-        between = router_between(job.engines, job.placement.value, policy, calibration, http)
-        async with between as address, Crew(job.settings.processes) as crew:
-            through = ThroughRouter(address, crew, job.settings, clock)
+        marks = band(calibration, _accept_length(measured, prompts.group, calibration))
+        files = dump_calibration(calibration)
+        router = router_between(job.engines, job.placement.value, policy, files, http)
+        async with router as between, Crew(job.settings.processes) as crew:
+            through = ThroughRouter(between, partial(_better, marks), crew, job.settings, http, clock)
             for step in router_steps(loads, prompts):
                 found = await unless(stopping, through.measure(step))
                 if found is None:
@@ -128,3 +138,16 @@ async def measure_router(
                 routed.append(found)
                 on_step(step, found)
     return replace(measured, routed=tuple(routed))
+
+
+def _accept_length(measured: Measured, group: str, calibration: Calibration) -> float:
+    """That of the group's own requests."""
+    seen = [one.accept_length for one in measured.alone if one.group == group and one.accept_length]
+    return fmean(seen) if seen else calibration.accept_length
+
+
+def _better(marks: Band, n: int) -> Path | None:
+    """Where n requests belong; inside the band either path will do."""
+    if marks.high is not None and n >= marks.high:
+        return Path.BASELINE
+    return Path.SPECULATIVE if marks.low is not None and n <= marks.low else None

@@ -8,13 +8,14 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path as FilePath
 from tempfile import TemporaryDirectory
 
 import httpx
 import yaml
 
-from router.bench.cell import Pace, measure
+from router.bench.cell import Held
 from router.bench.crew import Crew
 from router.bench.messages import Address
 from router.calibrate.engines import Engine
@@ -25,36 +26,65 @@ from router.core.words import Path
 
 READY_WITHIN = 30.0
 LEAVE_WITHIN = 10.0
-# A change of the path and the drain after it must be over before a window opens.
-SETTLES = 15.0
+# A steady load is measured where the router ends up: it takes its time to see that a load is there to stay.
+SETTLES_WITHIN = 60.0
+LOOK_EVERY = 0.25
 
 
 class RouterFailed(Exception):
     """The router process did not start."""
 
 
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A router between the engines: where requests go, and where it says what it does."""
+
+    address: Address
+    status_url: str
+
+
 class ThroughRouter:
     """Measures loads through a router.
 
     Args:
-        address: of its data port.
+        between: the router.
+        better: the path that it should come to at a load; None: either will do.
         crew: sends the requests.
         settings: as for the engines.
+        http: asks the router about itself.
         clock: monotonic seconds.
     """
 
-    def __init__(self, address: Address, crew: Crew, settings: Settings, clock: Callable[[], float]) -> None:
-        self._address = address
+    def __init__(
+        self,
+        between: Between,
+        better: Callable[[int], Path | None],
+        crew: Crew,
+        settings: Settings,
+        http: httpx.AsyncClient,
+        clock: Callable[[], float],
+    ) -> None:
+        self._between = between
+        self._better = better
         self._crew = crew
         self._settings = settings
+        self._http = http
         self._clock = clock
 
     async def measure(self, step: Through) -> Routed:
-        """One load. Raises ClientDied."""
+        """One load, once the router has come to its path and the other one is empty. Raises ClientDied."""
         settings, plan = self._settings, step.plan
-        load = plan.load(self._address, settings.answers, settings.seed)
-        pace = Pace(settings.pace.seconds, max(settings.pace.warm_up, SETTLES))
-        seen = await measure(self._crew, load, pace, self._clock)
+        load = plan.load(self._between.address, settings.answers, settings.seed)
+        held = Held(self._crew.begin(load), load, self._clock)
+        try:
+            problems = await self._settled(plan.concurrency)
+            await held.warm(settings.pace.warm_up)
+            window = await held.window(settings.pace.seconds)
+            held.stop()
+            seen = held.seen(await held.samples(), window)
+        except BaseException:
+            held.cut()
+            raise
         found = seen.figures
         return Routed(
             concurrency=plan.concurrency,
@@ -62,14 +92,33 @@ class ThroughRouter:
             tokens_per_second=found.tokens_per_second,
             success_rate=found.success_rate,
             speculative_share=found.speculative_share or 0.0,
-            problems=seen.problems,
+            problems=(*seen.problems, *problems),
         )
+
+    async def _settled(self, n: int) -> tuple[str, ...]:
+        """Wait for the path that is better at n requests; what is wrong if it does not come."""
+        wanted, began = self._better(n), self._clock()
+        if wanted is None:
+            return ()
+        while self._clock() - began < SETTLES_WITHIN:
+            await asyncio.sleep(LOOK_EVERY)
+            if await self._only(wanted):
+                return ()
+        return (f"new requests did not go to {wanted} alone within {SETTLES_WITHIN:g} s",)
+
+    async def _only(self, path: Path) -> bool:
+        """Whether new requests go to the path and the other one has none left."""
+        try:
+            pair = (await self._http.get(self._between.status_url)).json()["pairs"][0]
+            return bool(pair["active_path"] == path and not pair["paths"][path.other]["active"])
+        except (httpx.HTTPError, ValueError, LookupError, TypeError):
+            return False
 
 
 @asynccontextmanager
 async def router_between(
     engines: dict[Path, Engine], placement: str, policy: str, calibration: str, http: httpx.AsyncClient
-) -> AsyncIterator[Address]:
+) -> AsyncIterator[Between]:
     """A router process with this policy, on ports of its own; ended on leaving.
 
     Args:
@@ -98,7 +147,8 @@ async def router_between(
             try:
                 await _ready(process, http, f"http://127.0.0.1:{port}/readyz", log)
                 one = engines[Path.BASELINE].address
-                yield Address("127.0.0.1", port, one.route, one.model)
+                address = Address("127.0.0.1", port, one.route, one.model)
+                yield Between(address, f"http://127.0.0.1:{admin}/admin/status")
             finally:
                 await _leave(process)
 

@@ -131,9 +131,8 @@ async def _through_router(
     policy = policy_block(result, CALIBRATION)
     if policy is None or result.derived is None:
         return measured
-    calibration = dump_calibration(result.derived.calibration)
     return await measure_router(
-        job, measured, sets, policy, calibration, http, time.monotonic, tell, stopping
+        job, measured, sets, result.derived.calibration, policy, http, time.monotonic, tell, stopping
     )
 
 
