@@ -9,9 +9,10 @@ from typing import Any
 from router.calibration import load_calibration
 from router.config.policy import Policy as PolicyConfig
 from router.config.policy import PolicyRules
+from router.core.arguments import flags_hash
 from router.core.calibrated import CalibratedPolicy
 from router.core.calibration import Key, mismatches
-from router.core.identity import Fault, Identity, Problem
+from router.core.identity import Fault, Identity, Problem, key_of_engine
 from router.core.marginal import MarginalPolicy
 from router.core.policy import FixedPolicy, Policy, ThresholdPolicy
 from router.core.words import Path, Placement
@@ -56,8 +57,12 @@ def doubts(policy: Policy, told: Mapping[Path, Identity]) -> tuple[Problem, ...]
     reasons = {
         f"the calibration does not hold for the {path} engine: {reason}"
         for path, one in told.items()
-        for reason in mismatches(key, Key(model=one.model, engine=one.version))
+        for reason in mismatches(key, key_of_engine(path, one))
     }
+    if not key.arguments:  # nothing but the hash of both engines' flags
+        found = Key(flags=flags_hash({path: one.arguments for path, one in told.items()}))
+        both = mismatches(Key(flags=key.flags), found)
+        reasons |= {f"the calibration does not hold for the engines: {reason}" for reason in both}
     return tuple(
         Problem(Fault.CALIBRATION_DIFFERS, f"{reason}; policy.high and policy.low decide instead")
         for reason in sorted(reasons)

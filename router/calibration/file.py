@@ -1,7 +1,15 @@
 """The calibration as a YAML file, and one clear error for whatever a file gets wrong.
 
     version: 1
-    key: {model: m, draft: d, engine: 0.5.16, flags: 9f2c…, placement: shared}
+    key:
+      model: m
+      draft: d
+      engine: 0.5.16
+      flags: 9f2c…                    # hash of the arguments, see router/core/arguments.py; or any text
+      placement: shared
+      arguments:                      # those of SGLang that decide the speed
+        speculative: {tp_size: 1, speculative_num_steps: 3}
+        baseline: {tp_size: 1}
     workload: {prompt_tokens: 45, output_tokens: 160}
     speculative:
       cells:
@@ -16,7 +24,8 @@
       - {baseline: 64, speculative: 8, baseline_tokens_per_second: 7218, speculative_tokens_per_second: 1759}
     made: {at: 2026-11-29T12:00:00Z, note: anything}
 
-`made` is for people and not read. Unknown keys are errors.
+`made` is for people and not read. Unknown keys are errors, except names of arguments: each version of SGLang
+has others.
 """
 
 from __future__ import annotations
@@ -42,7 +51,7 @@ VERSION = 1
 MAX_FILE_BYTES = 4 << 20
 
 _TOP = ("version", "key", "workload", "speculative", "baseline", "mixed", "made")
-_KEY = ("model", "draft", "engine", "flags", "placement")
+_KEY = ("model", "draft", "engine", "flags", "placement", "arguments")
 _PATH = ("cells", "prefill_seconds_per_token", "drain_seconds", "max_running_requests")
 _CELL = ("concurrency", "tokens_per_second", "accept_length")
 _MIXED = ("baseline", "speculative", "baseline_tokens_per_second", "speculative_tokens_per_second")
@@ -96,10 +105,9 @@ def calibration_in(document: object, place: str) -> Calibration:
 
 def dump_calibration(calibration: Calibration, made: Mapping[str, Any] | None = None) -> str:
     """The file's text; `made` is a note for people: when, where, by which command."""
-    key = calibration.key
     document: dict[str, Any] = {
         "version": VERSION,
-        "key": {name: None if (value := getattr(key, name)) is None else str(value) for name in _KEY},
+        "key": _key_document(calibration.key),
         "workload": {
             "prompt_tokens": calibration.workload.prompt_tokens,
             "output_tokens": calibration.workload.output_tokens,
@@ -119,6 +127,12 @@ def dump_calibration(calibration: Calibration, made: Mapping[str, Any] | None = 
     if made:
         document["made"] = dict(made)
     return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=110)
+
+
+def _key_document(key: Key) -> dict[str, Any]:
+    texts = {name: None if (value := getattr(key, name)) is None else str(value) for name in _KEY[:5]}
+    arguments = {path.value: dict(of_path) for path, of_path in key.arguments.items()}
+    return {**texts, **({"arguments": arguments} if arguments else {})}
 
 
 def _path_document(path: PathCalibration) -> dict[str, Any]:
@@ -143,7 +157,14 @@ def _key(reader: Reader, value: object) -> Key:
     placement = fields.get("placement")
     if placement not in (Placement.SHARED, Placement.SEPARATE):
         raise reader.refusal("key.placement", placement, "shared, separate")
-    return Key(**texts, placement=Placement(placement))
+    arguments = reader.mapping("key.arguments", fields.get("arguments", {}), tuple(Path))
+    return Key(
+        **texts,
+        placement=Placement(placement),
+        arguments={
+            path: reader.plain(f"key.arguments.{path}", arguments[path]) for path in Path if path in arguments
+        },
+    )
 
 
 def _workload(reader: Reader, value: object) -> Workload:

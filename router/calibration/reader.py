@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from router.core.arguments import Argument
+
 
 class CalibrationError(ValueError):
     """A calibration that cannot be used."""
@@ -53,6 +55,17 @@ class Reader:
             raise self.refusal(key, value, "a text in quotes, or null")
         return value
 
+    def plain(self, key: str, value: object) -> dict[str, Argument]:
+        """A mapping of names to single values."""
+        allowed = "a mapping of names to texts, finite numbers, true, false or null"
+        if not isinstance(value, dict):
+            raise self.refusal(key, value, allowed)
+        for name, item in value.items():
+            single = item is None or isinstance(item, str | int) or _is_finite(item)
+            if not isinstance(name, str) or not single:
+                raise self.refusal(f"{key}.{name}", item, allowed)
+        return value
+
     def number(self, key: str, value: object, least: float) -> float:
         """A finite number of at least `least`."""
         if (
@@ -74,3 +87,7 @@ class Reader:
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000_000:
             raise self.refusal(key, value, "a whole number from 1 to 1000000")
         return value
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value)

@@ -10,7 +10,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
+from router.core.arguments import chosen, speculates
 from router.core.identity import Identity
 from router.core.load import finite
 
@@ -70,7 +72,7 @@ def read_identity(body: bytes) -> Identity | None:
         return None
     speculative = None
     if "speculative_algorithm" in answer:
-        speculative = str(answer["speculative_algorithm"] or "none").lower() != "none"
+        speculative = speculates(answer["speculative_algorithm"])
     adaptive = answer.get("speculative_adaptive")
     found = Identity(
         speculative=speculative,
@@ -81,6 +83,8 @@ def read_identity(body: bytes) -> Identity | None:
         max_total_num_tokens=_count(answer.get("max_total_num_tokens")),
         max_req_input_len=_count(answer.get("max_req_input_len")),
         max_running_requests=_running_limit(answer),
+        draft=_base_name(answer.get("speculative_draft_model_path")),
+        arguments=chosen(answer),
     )
     return None if found == Identity() else found
 
@@ -97,6 +101,11 @@ def _running_limit(answer: dict[str, object]) -> int | None:
 def _name(value: object) -> str | None:
     """A name that may stand in a log line: printable and not too long."""
     return value if isinstance(value, str) and value.isprintable() and 0 < len(value) <= 256 else None
+
+
+def _base_name(path: object) -> str | None:
+    """The last part of a path or of `owner/model`: where a model lies is no part of what it is."""
+    return _name(PurePosixPath(path).name) if isinstance(path, str) else None
 
 
 def _count(value: object) -> int | None:

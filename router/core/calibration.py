@@ -11,11 +11,12 @@ cycle, a the accept length (tokens that a request gains per cycle).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate, groupby
 
+from router.core.arguments import Arguments, differing, listed
 from router.core.curve import StepCurve, fit
 from router.core.words import Path, Placement
 
@@ -35,6 +36,8 @@ class Key:
         engine: version of SGLang.
         flags: a hash of the flags that decide the speed of both engines.
         placement: `shared` or `separate`.
+        arguments: those flags themselves, by path. Where two keys have them, they are compared and not the
+            hash, for they can say what differs, and versions of SGLang that do not have the same ones agree.
     """
 
     model: str | None = None
@@ -42,17 +45,28 @@ class Key:
     engine: str | None = None
     flags: str | None = None
     placement: Placement | None = None
+    arguments: Mapping[Path, Arguments] = field(default_factory=dict, hash=False)
 
 
 def mismatches(made_for: Key, found: Key) -> tuple[str, ...]:
     """Why a calibration for one key does not hold for another. What either does not know is no reason."""
-    named = ("model", "draft", "engine", "flags", "placement")
+    named = ["model", "draft", "engine", "flags", "placement"]
+    if made_for.arguments and found.arguments:
+        named.remove("flags")
     pairs = ((name, getattr(made_for, name), getattr(found, name)) for name in named)
-    return tuple(
+    reasons = (
         f"it was made with {name} {one}, and this is {name} {other}"
         for name, one, other in pairs
         if one is not None and other is not None and one != other
     )
+    return (*reasons, *_other_arguments(made_for.arguments, found.arguments))
+
+
+def _other_arguments(made: Mapping[Path, Arguments], found: Mapping[Path, Arguments]) -> Iterator[str]:
+    for path in Path:
+        one, other = made.get(path, {}), found.get(path, {})
+        if names := differing(one, other):
+            yield f"its {path} engine had {listed(one, names)}, and this one has {listed(other, names)}"
 
 
 @dataclass(frozen=True, slots=True)

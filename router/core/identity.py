@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from router.core.arguments import Arguments, flags_hash
+from router.core.calibration import Key
 from router.core.words import Path, Placement
 
 # Versions whose HTTP surface was looked at; others are likely to work and are named once in the log.
@@ -25,6 +27,8 @@ class Identity:
         max_total_num_tokens: tokens of its KV pool.
         max_req_input_len: tokens of the longest prompt it takes.
         max_running_requests: requests it runs at a time.
+        draft: name of the draft model: the last part of its path.
+        arguments: those of its server arguments that decide its speed; see `router.core.arguments`.
     """
 
     speculative: bool | None = None
@@ -35,6 +39,31 @@ class Identity:
     max_total_num_tokens: int | None = None
     max_req_input_len: int | None = None
     max_running_requests: int | None = None
+    draft: str | None = None
+    arguments: Arguments = field(default_factory=dict, hash=False)
+
+
+def key_of(speculative: Identity, baseline: Identity, placement: Placement) -> Key:
+    """The key of a calibration that is made of these two engines. What they do not agree on is not known."""
+    engines = {Path.SPECULATIVE: speculative.arguments, Path.BASELINE: baseline.arguments}
+    return Key(
+        speculative.model if speculative.model == baseline.model else None,
+        speculative.draft,
+        speculative.version if speculative.version == baseline.version else None,
+        flags_hash(engines),
+        placement,
+        {path: arguments for path, arguments in engines.items() if arguments},
+    )
+
+
+def key_of_engine(path: Path, engine: Identity) -> Key:
+    """What one engine alone tells of the key of its pair."""
+    return Key(
+        model=engine.model,
+        draft=engine.draft if path is Path.SPECULATIVE else None,
+        engine=engine.version,
+        arguments={path: engine.arguments} if engine.arguments else {},
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from router.sim.arguments import server_arguments
 from router.sim.backend import Backend
 
 VERSION = "0.5.23"
@@ -61,30 +62,7 @@ def server_info(backend: Backend) -> dict[str, Any]:
         if mean is not None:
             state["avg_spec_accept_length"] = mean
     return {
-        "model_path": f"sim/{params.model}",
-        "tokenizer_path": f"sim/{params.model}",
-        "served_model_name": params.model,
-        "context_length": params.context_length,
-        "mem_fraction_static": 0.8,
-        "max_running_requests": engine.speed.max_running_requests,
-        "max_queued_requests": params.max_queued_requests,
-        "max_total_tokens": params.kv_tokens,
-        "chunked_prefill_size": 8192,
-        "schedule_policy": "fcfs",
-        "page_size": 1,
-        "tp_size": 1,
-        "stream_interval": 1,
-        "api_key": params.api_key,
-        "admin_api_key": None,
-        "enable_metrics": True,
-        "decode_log_interval": 40,
-        "load_snapshot_publish_interval": 15,
-        "speculative_algorithm": "EAGLE3" if draft else None,
-        "speculative_draft_model_path": f"sim/{params.model}-eagle3" if draft else None,
-        "speculative_num_steps": draft or None,
-        "speculative_eagle_topk": 1 if draft else None,
-        "speculative_num_draft_tokens": draft + 1 if draft else None,
-        "speculative_adaptive": False,
+        **server_arguments(params, engine.speed),
         "status": "draining" if backend.draining else "ready",
         "max_total_num_tokens": params.kv_tokens,
         "max_req_input_len": min(params.context_length, params.kv_tokens) - 6,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -18,10 +19,20 @@ from router.core.calibration import (
     PathCalibration,
     Workload,
 )
-from router.core.words import Placement
+from router.core.words import Path, Placement
 
 FULL = Calibration(
-    Key("llama", "llama-eagle3", "0.5.16", "9f2c", Placement.SHARED),
+    Key(
+        "llama",
+        "llama-eagle3",
+        "0.5.16",
+        "9f2c",
+        Placement.SHARED,
+        {
+            Path.SPECULATIVE: {"tp_size": 8, "speculative_num_steps": 3, "moe_a2a_backend": "none"},
+            Path.BASELINE: {"quantization": None, "enable_torch_compile": False, "cpu_offload_gb": 0.5},
+        },
+    ),
     PathCalibration(
         (Cell(1, (445.0, 441.0), (2.16, 2.14)), Cell(8, (2707.0,), (2.08,))), 1.4e-5, (3.1,), 256
     ),
@@ -55,6 +66,13 @@ def test_little_is_needed() -> None:
     assert found.mixed == ()
 
 
+def test_a_file_whose_flags_are_only_a_text_is_read() -> None:
+    text = dump_calibration(replace(FULL, key=replace(FULL.key, flags="tp8, as in July", arguments={})))
+    assert "arguments" not in text
+    found = parse_calibration(text, "c.yaml").key
+    assert (found.flags, found.arguments) == ("tp8, as in July", {})
+
+
 @pytest.mark.parametrize(
     ("change", "key", "allowed"),
     [
@@ -63,6 +81,31 @@ def test_little_is_needed() -> None:
         ({"key": None}, "key", "a mapping"),
         ({"key": {"placement": "single"}}, "key.placement", "shared, separate"),
         ({"key": {"placement": "shared", "engine": 0.5}}, "key.engine", "a text in quotes"),
+        (
+            {"key": {"placement": "shared", "arguments": {"spec": {}}}},
+            "key.arguments.spec",
+            "speculative, baseline",
+        ),
+        (
+            {"key": {"placement": "shared", "arguments": {"baseline": "tp 8"}}},
+            "key.arguments.baseline",
+            "a mapping of names to texts",
+        ),
+        (
+            {"key": {"placement": "shared", "arguments": {"baseline": {"tp_size": [8]}}}},
+            "key.arguments.baseline.tp_size",
+            "a mapping of names to texts",
+        ),
+        (
+            {"key": {"placement": "shared", "arguments": {"baseline": {"x": float("nan")}}}},
+            "key.arguments.baseline.x",
+            "finite numbers",
+        ),
+        (
+            {"key": {"placement": "shared", "arguments": {"baseline": {True: 8}}}},
+            "key.arguments.baseline.True",
+            "a mapping of names to texts",
+        ),
         ({"workload": {"output_tokens": 0}}, "workload.output_tokens", "at least 1"),
         ({"baseline": {}}, "baseline.cells", "a list"),
         ({"baseline": {"cells": []}}, "baseline.cells", "one cell or more"),

@@ -11,7 +11,7 @@ from router.calibration import dump_calibration
 from router.config import ConfigError, load_config
 from router.core.calibrated import CalibratedPolicy
 from router.core.calibration import Key
-from router.core.identity import Fault, Identity
+from router.core.identity import Fault, Identity, key_of
 from router.core.marginal import MarginalPolicy
 from router.core.policy import FixedPolicy, ThresholdPolicy
 from router.core.words import Path as Way
@@ -94,3 +94,47 @@ def test_engines_that_are_others_than_those_measured_are_doubted() -> None:
         assert "made with engine 0.5.16, and this is engine 0.5.23" in problem.text
     assert doubts(ThresholdPolicy(8, 3, 1.0, 1.0), newer) == ()
     assert doubts(FixedPolicy(Way.BASELINE, "pinned"), newer) == ()
+
+
+FAST = Identity(draft="m-eagle3", arguments={"tp_size": 8, "speculative_num_steps": 3})
+PLAIN = Identity(arguments={"tp_size": 8, "dtype": "auto"})
+
+
+def reasons(key: Key, told: dict[Way, Identity]) -> list[str]:
+    found = doubts(CalibratedPolicy(replace(linear(12.0), key=key)), told)
+    end = "; policy.high and policy.low decide instead"
+    assert all(problem.text.endswith(end) for problem in found)
+    return [problem.text.removesuffix(end) for problem in found]
+
+
+def test_the_draft_and_the_flags_that_differ_are_named() -> None:
+    key = key_of(FAST, PLAIN, Placement.SHARED)
+    assert reasons(key, {Way.SPECULATIVE: FAST, Way.BASELINE: PLAIN}) == []
+    changed = {
+        Way.SPECULATIVE: replace(FAST, draft="m-other", arguments={"tp_size": 8, "speculative_num_steps": 5}),
+        Way.BASELINE: replace(PLAIN, arguments={"tp_size": 4, "dtype": "auto"}),
+    }
+    draft = "it was made with draft m-eagle3, and this is draft m-other"
+    steps = "its speculative engine had speculative_num_steps 3, and this one has speculative_num_steps 5"
+    width = "its baseline engine had tp_size 8, and this one has tp_size 4"
+    assert reasons(key, changed) == [
+        f"the calibration does not hold for the baseline engine: {width}",
+        f"the calibration does not hold for the speculative engine: {draft}",
+        f"the calibration does not hold for the speculative engine: {steps}",
+    ]
+    # What is known is enough: nobody waits for an engine that is down.
+    del changed[Way.SPECULATIVE]
+    assert len(reasons(key, changed)) == 1
+
+
+def test_a_hash_alone_is_compared_once_both_engines_are_known() -> None:
+    """It is of both engines together, so one of them alone proves nothing."""
+    made = key_of(FAST, PLAIN, Placement.SHARED)
+    told = {Way.SPECULATIVE: FAST, Way.BASELINE: PLAIN}
+    assert reasons(Key(flags=made.flags, placement=Placement.SHARED), told) == []
+    other = Key(flags="as in July", placement=Placement.SHARED)
+    assert reasons(other, told) == [
+        "the calibration does not hold for the engines: "
+        f"it was made with flags as in July, and this is flags {made.flags}"
+    ]
+    assert reasons(other, {Way.BASELINE: PLAIN}) == []

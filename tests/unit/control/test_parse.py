@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import replace
+from pathlib import Path as FilePath
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from router.control.parse import Gauges, Loads, read_gauges, read_identity, read_loads
+from router.core.arguments import SPECULATION, SPEED
 from router.core.identity import Identity
 
 LABELS = 'engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",tp_rank="0"'
@@ -68,6 +71,7 @@ SERVER_INFO = {
     "max_running_requests": None,
     "speculative_algorithm": "EAGLE3",
     "speculative_adaptive": False,
+    "speculative_draft_model_path": "/models/m-eagle3",
     "internal_states": [{"effective_max_running_requests_per_dp": 48}],
     "api_key": "SECRET",
     "admin_api_key": "SECRET",
@@ -81,6 +85,12 @@ SERVER_INFO = {
         ({}, {}),
         ({"speculative_algorithm": None}, {"speculative": False}),
         ({"speculative_adaptive": "yes"}, {"adaptive": None}),
+        ({"speculative_draft_model_path": "someone/m-eagle3"}, {}),
+        ({"speculative_draft_model_path": "/elsewhere/m-eagle3/"}, {}),
+        ({"speculative_draft_model_path": "m-other"}, {"draft": "m-other"}),
+        ({"speculative_draft_model_path": None}, {"draft": None}),
+        ({"speculative_draft_model_path": "/"}, {"draft": None}),
+        ({"speculative_draft_model_path": 3}, {"draft": None}),
         ({"served_model_name": None}, {"model": "/models/m"}),
         ({"served_model_name": "a\nb", "model_path": "x" * 257}, {"model": None}),
         (
@@ -100,9 +110,35 @@ def test_what_an_engine_is_comes_without_its_secrets(
     said: dict[str, object], changes: dict[str, object]
 ) -> None:
     found = read_identity(json.dumps({**SERVER_INFO, **said}).encode())
-    right = Identity(True, False, "m", "0.5.23", 4096, 16384, 4090, 48)
-    assert found == replace(right, **changes)  # type: ignore[arg-type]
+    right = Identity(True, False, "m", "0.5.23", 4096, 16384, 4090, 48, "m-eagle3")
+    assert found is not None
+    assert replace(found, arguments={}) == replace(right, **changes)  # type: ignore[arg-type]
     assert "SECRET" not in repr(found)
+
+
+def test_the_arguments_that_decide_the_speed_come_with_it() -> None:
+    found = read_identity(json.dumps({**SERVER_INFO, "tp_size": 8}).encode())
+    assert found is not None
+    assert found.arguments == {
+        "tp_size": 8,
+        "max_running_requests": None,
+        "speculative_algorithm": "EAGLE3",
+        "speculative_adaptive": False,
+    }
+
+
+@pytest.mark.skipif("SPEC_ROUTER_SHARED" not in os.environ, reason="no recordings of real engines")
+def test_what_engines_of_0_5_16_told() -> None:
+    """Recorded from two engines on one H200; what 0.5.23 alone knows is left out, nothing else."""
+    folder = FilePath(os.environ["SPEC_ROUTER_SHARED"]) / "engines/h200/results"
+    fast, plain = (read_identity((folder / f"{name}_server_info.json").read_bytes()) for name in ("we", "wb"))
+    assert fast is not None
+    assert plain is not None
+    assert (fast.draft, plain.draft, fast.version) == ("dr_wide", None, "0.5.16")
+    newer = {"speculative_use_block_verification", "speculative_draft_kv_cache_dtype"}
+    assert set(fast.arguments) == set(SPEED + SPECULATION) - newer
+    assert set(plain.arguments) == set(SPEED)
+    assert fast.arguments["cuda_graph_config.decode.max_bs"] == 256
 
 
 def test_an_engine_that_does_not_say_whether_it_speculates_may_do_either() -> None:

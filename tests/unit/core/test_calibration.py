@@ -283,6 +283,27 @@ def test_a_key_that_does_not_match_is_refused_with_the_reason() -> None:
     )
 
 
+def test_flags_are_compared_by_value_where_both_have_them_else_by_their_hash() -> None:
+    """What only one version of SGLang has changes the hash; it is no reason where values can be compared."""
+    fast, plain = {"tp_size": 8, "speculative_num_steps": 3}, {"tp_size": 8, "dtype": "auto"}
+    made = Key(flags="aa", arguments={SPECULATIVE: fast, BASELINE: plain})
+    same = Key(flags="bb", arguments={SPECULATIVE: {**fast, "new": 1}, BASELINE: plain})
+    assert mismatches(made, same) == ()
+    other = Key(
+        flags="bb",
+        arguments={
+            SPECULATIVE: {**fast, "speculative_num_steps": 5},
+            BASELINE: {"tp_size": 4, "dtype": None},
+        },
+    )
+    assert mismatches(made, other) == (
+        "its speculative engine had speculative_num_steps 3, and this one has speculative_num_steps 5",
+        "its baseline engine had tp_size 8, dtype auto, and this one has tp_size 4, dtype null",
+    )
+    assert mismatches(made, Key(flags="bb")) == ("it was made with flags aa, and this is flags bb",)
+    assert mismatches(made, Key(arguments={BASELINE: plain})) == ()
+
+
 # A cell is predicted from the others of its table. Cells that the measurement itself calls out of line are
 # left out of both; at the upper end there is nothing to go on but the last slope.
 OUT_OF_LINE = {"unseen": {2}, "seen": {16, 32}}

@@ -6,7 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from router.core.identity import Fault, Identity, KeyRefused, Told, Verdict, judge
+from router.core.arguments import flags_hash
+from router.core.calibration import Key
+from router.core.identity import (
+    Fault,
+    Identity,
+    KeyRefused,
+    Told,
+    Verdict,
+    judge,
+    key_of,
+    key_of_engine,
+)
 from router.core.words import Path, Placement
 
 SPECULATIVE, BASELINE = Path
@@ -107,3 +118,34 @@ def test_a_single_engine_has_no_wrong_kind(one: Identity) -> None:
     assert verdict(one, None, high=None, placement=Placement.SINGLE) == Verdict()
     found = verdict(KeyRefused(shown=True), None, placement=Placement.SINGLE)
     assert found.excluded == {SPECULATIVE}
+
+
+DRAFTING = replace(FAST, draft="m-eagle3", arguments={"tp_size": 8, "speculative_num_steps": 3})
+DECODING = replace(PLAIN, arguments={"tp_size": 8})
+
+
+def test_the_key_of_a_pair_says_what_both_are() -> None:
+    arguments = {SPECULATIVE: DRAFTING.arguments, BASELINE: DECODING.arguments}
+    found = key_of(DRAFTING, DECODING, Placement.SHARED)
+    assert found == Key("m", "m-eagle3", "0.5.23", flags_hash(arguments), Placement.SHARED, arguments)
+    assert found.flags is not None
+
+
+def test_what_the_engines_of_a_pair_do_not_agree_on_or_tell_is_not_known() -> None:
+    """A key with one engine's version would be refused for the other as soon as it is used."""
+    other = replace(PLAIN, model="n", version="0.5.16")
+    assert key_of(DRAFTING, other, Placement.SEPARATE) == Key(
+        None,
+        "m-eagle3",
+        None,
+        None,
+        Placement.SEPARATE,
+        {SPECULATIVE: DRAFTING.arguments},
+    )
+
+
+def test_one_engine_tells_its_part_of_the_key() -> None:
+    assert key_of_engine(SPECULATIVE, DRAFTING) == Key(
+        "m", "m-eagle3", "0.5.23", arguments={SPECULATIVE: DRAFTING.arguments}
+    )
+    assert key_of_engine(BASELINE, replace(DRAFTING, arguments={})) == Key("m", None, "0.5.23")
