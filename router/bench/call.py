@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import deque
 from collections.abc import Callable
 
 from router.bench.messages import Address, Answers, Sample
@@ -20,14 +21,20 @@ from router.upstream.pool import Pool
 CONNECT_TIMEOUT = 5.0
 CHAT = "/v1/chat/completions"
 PATH_HEADER = b"x-router-path"
+EVENT_STREAM = "text/event-stream"
 COMPLETIONS = "/v1/completions"
 ROUTES = (CHAT, COMPLETIONS)
 
+# Inside a JSON string the quotes would be escaped, so no generated text looks like these.
 _CACHED = re.compile(rb'"cached_tokens"\s*:\s*(\d{1,12})')
-# Inside a JSON string the quotes would be escaped, so no generated text looks like this.
-_ABORTED = b'"finish_reason":"abort"'
+_ABORTED = re.compile(rb'"finish_reason"\s*:\s*"abort"')
+_TEXT = re.compile(rb'"(?:content|reasoning_content|text)"\s*:\s*"[^"]')
 # The first event of a chat stream says whose turn it is and carries no token.
 _NO_TOKEN = b'"content":""'
+# The last ones: how it finished, the usage, the end mark. They may share a piece with a token.
+_LAST = (b'"finish_reason":"', b'"usage":{', b"[DONE]")
+# Pieces in which those are sought again, once all have come, for they may have been cut in two.
+_LAST_PIECES = 8
 
 Prompt = str | list[dict[str, str]]
 
@@ -54,6 +61,10 @@ def _joined(messages: list[dict[str, str]]) -> str:
     return "\n\n".join(message["content"] for message in messages)
 
 
+def _named(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
 class Client:
     """Sends requests to one server. Make it inside a running event loop.
 
@@ -63,13 +74,13 @@ class Client:
         clock: monotonic seconds.
 
     Attributes:
-        chunks: pieces of answers that have arrived so far.
+        chunks: pieces of answers with text in them that have arrived so far.
     """
 
     def __init__(self, address: Address, timeout: float, clock: Callable[[], float]) -> None:
         key = f"authorization: Bearer {address.api_key}\r\n" if address.api_key else ""
         self._head = (
-            f"POST {address.route} HTTP/1.1\r\nhost: {address.host}:{address.port}\r\n"
+            f"POST {address.route} HTTP/1.1\r\nhost: {_named(address.host)}:{address.port}\r\n"
             f"content-type: application/json\r\naccept: text/event-stream\r\n{key}content-length: "
         ).encode()
         self._pool = Pool(address.host, address.port, connect_timeout=CONNECT_TIMEOUT)
@@ -86,7 +97,7 @@ class Client:
 
         Args:
             sent: see `body`.
-            on_first: called at the answer's first bytes.
+            on_first: called at the answer's first text.
         """
         answer = _Answer(self, self._clock, on_first)
         started = self._clock()
@@ -128,16 +139,19 @@ class _Answer:
         self._first: float | None = None
         self._chunks: list[float] = []
         self._scanner = Scanner(streamed=True)
-        self._cached: int | None = None
-        self._aborted = False
+        self._latest: deque[bytes] = deque(maxlen=_LAST_PIECES)
         self._path: str | None = None
 
     async def read(self, connection: Connection) -> str | None:
         """Read to the end; the reason why it counts as failed, or None."""
-        self._path = next((v.decode("latin-1") for k, v in connection.headers if k == PATH_HEADER), None)
+        headers = {name: value.decode("latin-1") for name, value in connection.headers}
+        self._path = headers.get(PATH_HEADER)
         if connection.status != 200:
             await _discard(connection)
             return f"status {connection.status}"
+        if not headers.get(b"content-type", EVENT_STREAM).startswith(EVENT_STREAM):
+            await _discard(connection)
+            return "no event stream"
         while connection.flowing:
             await connection.pour(self._take)
         while data := await connection.read():
@@ -146,25 +160,24 @@ class _Answer:
 
     def _take(self, data: bytes) -> bool:
         now = self._clock()
+        self._scanner.feed(data)
+        self._latest.append(data)
+        if not _carries_token(data):
+            return True
         if self._first is None:
             self._first = now
             self._on_first()
-        self._scanner.feed(data)
-        if b"[DONE]" in data or b'"usage":{' in data:
-            if found := _CACHED.findall(data):
-                self._cached = int(found[-1])
-        elif not (_NO_TOKEN in data and data.count(b"data:") == 1):
-            self._chunks.append(now)
-            self._client.chunks += 1
-        if _ABORTED in data:
-            self._aborted = True
+        self._chunks.append(now)
+        self._client.chunks += 1
         return True
 
     def _judged(self) -> str | None:
         if (code := self._scanner.error_code) is not None:
             return f"error event {code}"
-        if self._aborted:
+        if _ABORTED.search(self._end()):
             return "aborted by the server"
+        if not self._latest:
+            return "empty"
         if not self._scanner.done:
             return "no end mark"
         usage = self._scanner.usage()
@@ -174,17 +187,28 @@ class _Answer:
 
     def sample(self, started: float, ended: float, problem: str | None) -> Sample:
         usage = self._scanner.usage()
+        cached = _CACHED.findall(self._end())
         return Sample(
             started,
             self._first,
             ended,
             0 if problem else usage.completion_tokens or 0,
             usage.prompt_tokens or 0,
-            self._cached,
+            int(cached[-1]) if cached else None,
             problem,
             self._chunks,
             self._path,
         )
+
+    def _end(self) -> bytes:
+        return b"".join(self._latest)
+
+
+def _carries_token(data: bytes) -> bool:
+    """Whether some of the answer's text is in a piece of its stream."""
+    if any(mark in data for mark in _LAST):
+        return _TEXT.search(data) is not None
+    return _NO_TOKEN not in data or data.count(b"data:") > 1
 
 
 async def _discard(connection: Connection) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from router.bench.crew import Crew, Running
@@ -11,17 +11,18 @@ from router.bench.figures import Figures, Window, figures
 from router.bench.messages import Load, Sample, Status
 
 # A first visit to a batch size may stall for seconds (kernels are built): silence of so many seconds while
-# requests are open begins the warm-up anew, but for so long at most.
+# requests are open begins the warm-up anew. What comes more often than so is how the server is.
 SILENCE = 1.0
+MOST_SILENCES = 3
 LONGEST_WARM_UP = 60.0
 # A window shorter than a request would see too few prompts, so it lasts until as many requests have ended as
-# are held in flight; but so many times its wanted length at most.
+# were open when it began; but so many times its wanted length at most.
 LONGEST_WINDOW = 6.0
 # A client process that computes for so much of the time is what is measured.
 CLIENT_LIMIT = 0.85
-# An open loop whose second half holds so many times more requests than the first does not stand.
-GROWTH = 1.5
-GROWTH_LEAST = 5
+# An open loop does not stand if more requests are open at its end than at its beginning, by so many standard
+# deviations of what chance does.
+GROWTH = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Pace:
 
     Attributes:
         seconds: of the window, at least.
-        warm_up: seconds of undisturbed answers before it, once each slot has had a first token.
+        warm_up: seconds of undisturbed answers before it, once the load stands.
     """
 
     seconds: float = 10.0
@@ -73,17 +74,23 @@ class Held:
         self._settled = True
 
     async def warm(self, seconds: float) -> None:
-        """Wait until it stands: every slot has seen a token, and `seconds` have passed since, undisturbed."""
-        began = calm_since = last_chunk = self._clock()
-        chunks = -1
+        """Wait until it stands, and then for so many seconds in which answers come.
+
+        It stands when every slot has seen a token, or a failure; in an open loop, when its first request has
+        ended.
+        """
+        began = calm_since = last_news = self._clock()
+        news, silent, silences = -1, False, 0
         while True:
             statuses = await self._running.statuses()
             now = self._clock()
-            seen = sum(each.chunks for each in statuses)
-            if seen != chunks:
-                chunks, last_chunk = seen, now
-            warm = sum(each.warm for each in statuses) >= self._load.slots
-            if not warm or (self._load.slots and now - last_chunk >= SILENCE):
+            seen = sum(each.chunks + each.done for each in statuses)
+            if seen != news:
+                news, last_news, silent = seen, now, False
+            if not silent and self._load.slots and now - last_news >= SILENCE:
+                silent, silences = True, silences + 1
+            warm = sum(each.warm for each in statuses) >= max(1, self._load.slots)
+            if not warm or (silent and silences <= MOST_SILENCES):
                 calm_since = now
             if now - calm_since >= seconds:
                 return
@@ -92,17 +99,18 @@ class Held:
                 return
 
     async def window(self, seconds: float) -> Window:
-        """Let it run for so long, and until each slot has had a request that ended, on average."""
-        first = last = await self._running.statuses()
+        """Let it run for so long, and until as many requests have ended as were open at first."""
+        first = await self._running.statuses()
         begin = self._clock()
-        await asyncio.sleep(seconds)
-        while self._clock() - begin < seconds * LONGEST_WINDOW:
+        wanted = sum(each.done + each.open for each in first)
+        while True:
             last = await self._running.statuses()
-            if _ended(last) - _ended(first) >= self._load.slots:
+            now = self._clock()
+            whole = sum(each.done for each in last) >= wanted
+            if now - begin >= seconds * (1.0 if whole else LONGEST_WINDOW):
                 break
-        window = Window(begin, self._clock())
         self._busy = _busiest(first, last)
-        return window
+        return Window(begin, now)
 
     def stop(self) -> None:
         """Send nothing new."""
@@ -123,8 +131,8 @@ class Held:
         if self._busy >= CLIENT_LIMIT:
             problems.append(f"the client is at its limit ({self._busy:.0%} of a core): use more processes")
         if not self._settled:
-            notes.append(f"the load did not stand after {LONGEST_WARM_UP:g} s: not every slot had a token")
-        if self._load.rate and _grows(samples, window):
+            notes.append(f"the load did not stand after {LONGEST_WARM_UP:g} s, and was measured all the same")
+        if self._load.rate and grows(samples, window, found.in_flight):
             problems.append("more came than was served: the requests in flight grew all the time")
         return Seen(found, window, self._busy, tuple(notes), tuple(problems))
 
@@ -142,16 +150,15 @@ async def measure(crew: Crew, load: Load, pace: Pace, clock: Callable[[], float]
         raise
 
 
-def _ended(statuses: list[Status]) -> int:
-    return sum(each.done for each in statuses)
-
-
 def _busiest(first: list[Status], last: list[Status]) -> float:
     return max((b.cpu - a.cpu) / max(1e-9, b.at - a.at) for a, b in zip(first, last, strict=True))
 
 
-def _grows(samples: list[Sample], window: Window) -> bool:
-    middle = (window.begin + window.end) / 2
-    halves = (Window(window.begin, middle), Window(middle, window.end))
-    early, late = (figures(samples, half).in_flight for half in halves)
-    return late > GROWTH * early and late - early > GROWTH_LEAST
+def grows(samples: Sequence[Sample], window: Window, in_flight: float) -> bool:
+    """Whether more requests are open at the end than chance explains.
+
+    Requests that come by chance and are served at once leave a number open that is Poisson distributed, so
+    the difference of two has twice its mean as variance.
+    """
+    first, last = (sum(one.started <= at < one.ended for one in samples) for at in (window.begin, window.end))
+    return last - first > GROWTH * math.sqrt(2.0 * max(1.0, in_flight))

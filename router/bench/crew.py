@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,11 +26,11 @@ class ClientDied(Exception):
 
 @dataclass(slots=True)
 class _Hand:
-    """One client process and what it last said."""
+    """One client process, what it last said, and the results that it owes: one for each load, in order."""
 
     process: asyncio.subprocess.Process
     latest: asyncio.Queue[Status] = field(default_factory=asyncio.Queue)
-    result: asyncio.Future[Result] | None = None
+    owed: deque[asyncio.Future[Result]] = field(default_factory=deque)
     reading: asyncio.Task[None] | None = None
 
 
@@ -63,23 +65,22 @@ class Crew:
         self._hands.clear()
 
     def begin(self, load: Load) -> Running:
-        """Split a load over the processes and start it."""
-        if load.slots:
-            size = min(len(self._hands), load.slots)
-            parts = [
-                msgspec.structs.replace(
-                    load, slots=load.slots // size + (place < load.slots % size), seed=f"{load.seed}/{place}"
-                )
-                for place in range(size)
-            ]
-        else:
-            # Independent Poisson processes add up to one.
-            size = len(self._hands)
-            parts = [
-                msgspec.structs.replace(load, rate=load.rate / size, seed=f"{load.seed}/{place}")
-                for place in range(size)
-            ]
-        return Running(self._hands[:size], parts)
+        """Split a load over the processes and start it; one that still goes on there is cut."""
+        size = min(len(self._hands), load.slots) if load.slots else len(self._hands)
+        return Running(self._hands[:size], [part(load, place, size) for place in range(size)])
+
+
+def part(load: Load, place: int, size: int) -> Load:
+    """What one of `size` client processes does of a load."""
+    # Each begins elsewhere among the prompts, so that no two ask the same at a time.
+    begin = place * len(load.prompts) // size
+    return msgspec.structs.replace(
+        load,
+        prompts=load.prompts[begin:] + load.prompts[:begin],
+        slots=load.slots // size + (place < load.slots % size),
+        rate=load.rate / size,  # independent Poisson processes add up to one
+        seed=f"{load.seed}/{place}",
+    )
 
 
 class Running:
@@ -88,11 +89,12 @@ class Running:
     def __init__(self, hands: Sequence[_Hand], parts: Sequence[Load]) -> None:
         self._hands = hands
         loop = asyncio.get_running_loop()
-        for hand, part in zip(hands, parts, strict=True):
-            hand.result = loop.create_future()
+        self._results = [loop.create_future() for _ in hands]
+        for hand, result, load in zip(hands, self._results, parts, strict=True):
+            hand.owed.append(result)
             while not hand.latest.empty():
                 hand.latest.get_nowait()
-            _send(hand, part)
+            _send(hand, load)
 
     async def statuses(self) -> list[Status]:
         """The next status of each process. Raises ClientDied."""
@@ -105,7 +107,8 @@ class Running:
 
     async def samples(self) -> list[Sample]:
         """All requests, once the last one has ended. Raises ClientDied."""
-        results = await asyncio.gather(*(_result(hand) for hand in self._hands))
+        owed = zip(self._hands, self._results, strict=True)
+        results = await asyncio.gather(*(_unless_dead(hand, result) for hand, result in owed))
         return [sample for result in results for sample in result.samples]
 
 
@@ -113,10 +116,12 @@ async def _listen(hand: _Hand) -> None:
     assert hand.process.stdout is not None
     while (data := await read_frame(hand.process.stdout)) is not None:
         report = reports.decode(data)
-        if isinstance(report, Status):
+        if isinstance(report, Result):
+            result = hand.owed.popleft()
+            if not result.done():
+                result.set_result(report)
+        elif len(hand.owed) == 1:  # else it is of a load that was cut
             hand.latest.put_nowait(report)
-        elif hand.result is not None and not hand.result.done():
-            hand.result.set_result(report)
 
 
 async def _next(hand: _Hand) -> Status:
@@ -127,20 +132,22 @@ async def _next(hand: _Hand) -> Status:
     return status
 
 
-async def _result(hand: _Hand) -> Result:
-    assert hand.result is not None
-    return await _unless_dead(hand, hand.result)
-
-
 async def _unless_dead(hand: _Hand, waited: asyncio.Future[T]) -> T:
     """What is waited for, unless the process ends before. Raises ClientDied."""
     assert hand.reading is not None
     both: list[asyncio.Future[T] | asyncio.Task[None]] = [waited, hand.reading]
-    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-    if waited.done():
-        return waited.result()
-    waited.cancel()
-    raise ClientDied("a client process ended by itself; its last words are above, on stderr")
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if waited.done():
+            return waited.result()
+    finally:
+        waited.cancel()
+    raise ClientDied(f"a client process ended by itself ({await _ending(hand)}); stderr may say why")
+
+
+async def _ending(hand: _Hand) -> str:
+    code = await hand.process.wait()
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
 
 
 def _send(hand: _Hand, order: Order) -> None:

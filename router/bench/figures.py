@@ -4,7 +4,7 @@ What was measured counts only inside the window, when the load stood:
 
 * tokens: a request's tokens by usage, spread over the times at which its pieces came;
 * failures: of all requests that were open in the window, for those that fail are not left out of a figure;
-* TTFT: of requests whose first bytes came in it; latency and TPOT: of those that ended in it.
+* TTFT: of requests whose first text came in it; latency and TPOT: of those that ended in it.
 
 Where more than 1 % failed there are no percentiles: those of the survivors would flatter the server.
 """
@@ -100,7 +100,7 @@ class Figures:
     @property
     def success_rate(self) -> float:
         """Share of the requests that succeeded; 0 if there were none."""
-        return 1.0 - self.failed / self.requests if self.requests else 0.0
+        return (self.requests - self.failed) / self.requests if self.requests else 0.0
 
     @property
     def good(self) -> bool:

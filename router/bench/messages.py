@@ -77,7 +77,8 @@ class Status(msgspec.Struct, frozen=True, tag=True):
         at: monotonic seconds, the same clock in all processes of a machine.
         cpu: seconds of processor time that the client process has used.
         chunks: pieces of answers that have arrived.
-        warm: slots that have seen a first token.
+        warm: slots that have seen a first token or a failure; in an open loop, 1 once the first has ended.
+        open: requests that wait for the rest of their answer.
         done, failed: requests that have ended.
     """
 
@@ -85,6 +86,7 @@ class Status(msgspec.Struct, frozen=True, tag=True):
     cpu: float
     chunks: int
     warm: int
+    open: int
     done: int
     failed: int
 
@@ -93,7 +95,7 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
     """One request as its client saw it. Times are monotonic seconds.
 
     Attributes:
-        started, first, ended: when it was sent, its first bytes came, its last did; `first` may be None.
+        started, first, ended: when it was sent, its first text came, its last byte did; `first` may be None.
         tokens, prompt_tokens, cached_tokens: by the answer's usage; None where it says nothing.
         problem: why it failed, from a small set; None if it did not.
         chunks: when pieces of the answer arrived.

@@ -78,6 +78,9 @@ def _tails(axes: Any, cells: Sequence[Cell], name: str) -> None:
         found = ((_at(cell), _ms(getattr(cell.seen.figures, name), "p99")) for cell in own if not cell.bad)
         axes.plot(*_means(sorted((x, y) for x, y in found if y is not None)), ":", color=colour)
     axes.set_yscale("log")
+    axes.yaxis.get_major_locator().set_params(subs=(1.0, 2.0, 5.0))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.minorticks_off()
 
 
 def _means(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
@@ -94,6 +97,7 @@ def _log2(axes: Any, cells: Sequence[Cell]) -> None:
     axes.set_xticks(apart, [f"{place:g}" for place in apart])
     axes.minorticks_off()
     axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _ms(spread: Any, place: str) -> float | None:

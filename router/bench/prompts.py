@@ -18,7 +18,7 @@ BUILT_IN = "built-in"
 SHARED_PREFIX = "shared-prefix"
 # Prompts of a cell, at the least, and by the requests in flight.
 LEAST_PROMPTS = 256
-PROMPTS_PER_SLOT = 4
+PROMPTS_PER_SLOT = 8
 # English words of a token, roughly; the report shows the tokens that the server counted.
 WORDS_PER_TOKEN = 0.75
 
@@ -73,8 +73,10 @@ class PromptSet:
     repeats: bool = False
 
     def of_cell(self, seed: str, slots: int) -> list[Prompt]:
-        """The prompts of a cell with so many requests in flight."""
-        return list(self.draw(seed, max(LEAST_PROMPTS, PROMPTS_PER_SLOT * slots)))
+        """The prompts of a cell with so many requests in flight, in the order in which they are asked."""
+        prompts = list(self.draw(seed, max(LEAST_PROMPTS, PROMPTS_PER_SLOT * slots)))
+        Random(seed).shuffle(prompts)
+        return prompts
 
 
 def built_in() -> tuple[PromptSet, ...]:

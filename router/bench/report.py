@@ -12,7 +12,6 @@ from router.bench.figures import Spread
 from router.bench.sweep import Cell
 
 Value = str | int | float | bool | None | dict[str, int] | list[str]
-# Columns of a table of figures, in order: what `row` calls them.
 _TIMES = ("ttft", "tpot", "gap", "latency")
 
 
@@ -86,7 +85,7 @@ def _cells(cell: Cell) -> list[str]:
     found, told = cell.seen.figures, cell.told
     return [
         cell.plan.name,
-        _percent(found.success_rate),
+        percent(found.success_rate),
         f"{found.tokens_per_second:,.1f}",
         "" if found.error is None else f"{found.error:.1%}",
         _number(found.tokens_per_second_each),
@@ -125,9 +124,9 @@ def reasons(failures: Mapping[str, int]) -> str:
     return ", ".join(f"{name}: {count}" for name, count in ordered)
 
 
-def _percent(share: float) -> str:
-    """Rounded down, so that one failure in a thousand is no 100 %."""
-    return f"{int(share * 1000) / 10:g} %"
+def percent(share: float) -> str:
+    """Rounded down to a tenth, so that one failure in ten thousand is no 100 %."""
+    return f"{int(share * 1000 + 1e-9) / 10:g} %"
 
 
 def _number(value: float | None) -> str:

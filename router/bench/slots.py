@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from random import Random
 
 from router.bench.call import Client, Prompt, body
@@ -30,10 +31,12 @@ class Maker:
         self._clock = clock
         self._cpu = cpu
         self._client = Client(load.address, load.answers.timeout, clock)
+        self._most = load.answers.max_tokens
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self._samples: list[Sample] = []
-        self._warm = 0
+        self._warm: set[int] = set()
+        self._open = 0
         self._failed = 0
 
     def start(self) -> None:
@@ -63,8 +66,8 @@ class Maker:
 
     def status(self) -> Status:
         """How it is coming on."""
-        done = len(self._samples)
-        return Status(self._clock(), self._cpu(), self._client.chunks, self._warm, done, self._failed)
+        done, warm = len(self._samples), len(self._warm)
+        return Status(self._clock(), self._cpu(), self._client.chunks, warm, self._open, done, self._failed)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
@@ -75,7 +78,10 @@ class Maker:
         await self._pause(min(slot * RAMP_STEP, RAMP * slot / self._load.slots))
         turn = 0
         while not self._stopping.is_set():
-            sample = await self._ask(f"{slot}/{turn}", first=turn == 0)
+            # Prompts go round, so that none comes again before all have come.
+            prompt = self._prompt(slot + turn * self._load.slots)
+            sample = await self._ask(prompt, self._first_most(slot) if turn == 0 else self._most, slot)
+            self._warm.add(slot)
             turn += 1
             if sample.problem is not None:
                 await self._pause(PAUSE_AFTER_FAILURE)
@@ -89,29 +95,32 @@ class Maker:
             due += rng.expovariate(self._load.rate)
             await self._pause(due - self._clock())
             if not self._stopping.is_set():
-                self._spawn(self._one(f"arrival/{number}"))
+                self._spawn(self._arrival(number))
             number += 1
 
-    async def _one(self, name: str) -> None:
-        await self._ask(name)
+    async def _arrival(self, number: int) -> None:
+        await self._ask(self._prompt(number), self._most)
+        if number == 0:
+            self._warm.add(number)
 
-    async def _ask(self, name: str, *, first: bool = False) -> Sample:
-        """One request; the name decides what it asks."""
-        load, rng = self._load, Random(f"{self._load.seed}/{name}")
-        prompt: Prompt = load.prompts[int(rng.random() * len(load.prompts))]
-        most = load.answers.max_tokens
-        if first and load.answers.fixed:
-            # Else slots of equal length would end together for ever, and their prompts come in bursts.
-            most = rng.randint(1, most)
-        sample = await self._client.ask(
-            body(load.address, load.answers, prompt, most), self._first_seen if first else _ignore
-        )
+    async def _ask(self, prompt: Prompt, most: int, slot: int | None = None) -> Sample:
+        load = self._load
+        sent = body(load.address, load.answers, prompt, most)
+        self._open += 1
+        try:
+            sample = await self._client.ask(sent, _ignore if slot is None else partial(self._warm.add, slot))
+        finally:
+            self._open -= 1
         self._samples.append(sample)
         self._failed += sample.problem is not None
         return sample
 
-    def _first_seen(self) -> None:
-        self._warm += 1
+    def _prompt(self, number: int) -> Prompt:
+        return self._load.prompts[number % len(self._load.prompts)]
+
+    def _first_most(self, slot: int) -> int:
+        """Longest first answer: else slots would end together for ever, and their prompts come in bursts."""
+        return Random(f"{self._load.seed}/{slot}").randint(1, self._most)
 
     async def _pause(self, seconds: float) -> None:
         """Sleep, but not beyond a stop."""
@@ -124,4 +133,4 @@ class Maker:
 
 
 def _ignore() -> None:
-    """Nobody waits for this first token."""
+    """Nobody waits for this first text."""

@@ -23,12 +23,12 @@ class Unreachable(Exception):
 
 def base_url(url: str) -> str:
     """The server's URL without the `/v1` that OpenAI clients are given. Raises BadTarget."""
-    parts = urlsplit(url.removesuffix("/").removesuffix("/v1"))
     try:
-        usable = parts.scheme == "http" and parts.hostname and parts.port and not (parts.path or parts.query)
+        parts = urlsplit(url.removesuffix("/").removesuffix("/v1"))
+        usable = parts.scheme == "http" and parts.hostname and parts.port and parts.username is None
     except ValueError:
         usable = False
-    if not usable or parts.username is not None:
+    if not usable or parts.path or parts.query or parts.fragment:
         raise BadTarget(f"URL {url!r} cannot be used; allowed: {URL_FORM}, or the same with /v1")
     return f"http://{parts.netloc}"
 
@@ -53,16 +53,15 @@ async def find_address(
     parts = urlsplit(base)
     assert parts.hostname is not None
     assert parts.port is not None
-    name = model or await _first_model(http, base, api_key)
-    return Address(parts.hostname, parts.port, route, name, api_key)
-
-
-async def _first_model(http: httpx.AsyncClient, base: str, api_key: str | None) -> str:
     headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
     try:
         answer = await http.get(base + "/v1/models", headers=headers, timeout=TIMEOUT)
     except httpx.HTTPError as error:
         raise Unreachable(f"{base}: no answer ({type(error).__name__})") from None
+    return Address(parts.hostname, parts.port, route, model or _first_model(answer, base), api_key)
+
+
+def _first_model(answer: httpx.Response, base: str) -> str:
     if answer.status_code != 200:
         raise Unreachable(f"{base}/v1/models: status {answer.status_code}")
     try:

@@ -13,6 +13,8 @@ from router.control.parse import read_gauges, read_loads
 
 EVERY = 0.5
 TIMEOUT = 2.0
+# A server that answers so has no such path, and is not asked again.
+ABSENT = (404, 405)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Watch:
         self._url = url
         self._headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
         self._clock = clock
+        self._absent: set[str] = set()
         self._lengths: list[tuple[float, float]] = []
         self._loads: list[tuple[float, int, int]] = []
 
@@ -76,8 +79,12 @@ class Watch:
         )
 
     async def _get(self, path: str) -> bytes | None:
+        if path in self._absent:
+            return None
         try:
             answer = await self._http.get(self._url + path, headers=self._headers, timeout=TIMEOUT)
         except httpx.HTTPError:
             return None
+        if answer.status_code in ABSENT:
+            self._absent.add(path)
         return answer.content if answer.status_code == 200 else None

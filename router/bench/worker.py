@@ -25,6 +25,9 @@ async def serve() -> None:
         while (data := await read_frame(reader)) is not None:
             order = orders.decode(data)
             if isinstance(order, Load):
+                if maker is not None and reporting is not None:
+                    maker.cut()
+                    await reporting
                 maker = Maker(order, time.monotonic, time.process_time)
                 maker.start()
                 reporting = asyncio.create_task(_report(maker))

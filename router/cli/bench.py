@@ -18,11 +18,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from router.bench.cell import Pace
 from router.bench.crew import ClientDied, Crew
-from router.bench.messages import Answers
+from router.bench.messages import Address, Answers
 from router.bench.plots import plot
 from router.bench.prompts import PromptSet, chosen, prompt_sets, together
-from router.bench.report import as_csv, as_table, remarks, row
-from router.bench.sweep import Cell, plans, sweep
+from router.bench.report import as_csv, as_table, percent, remarks, row
+from router.bench.sweep import Cell, Plan, plans, sweep, unless
 from router.bench.target import BadTarget, Unreachable, base_url, find_address
 from router.bench.watch import Watch
 from router.cli.signals import Signals
@@ -32,6 +32,7 @@ from router.prompt_file import PromptsError
 
 BAD, WRONG, UNREACHABLE, INTERRUPTED = 1, 2, 4, 130
 MOST = 100_000
+PICTURES = (".svg", ".png", ".pdf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,7 @@ def bench(options: BenchOptions) -> int:
     try:
         if options.plot:
             figure_class()  # before an hour of measuring, not after it
-        for file in (options.csv, options.plot):
-            _writable(file)
+        _check_files(options)
         sets = _sets(options)
         return asyncio.run(_bench(options, sets))
     except (BadInput, BadTarget, PromptsError, PlotsMissing) as error:
@@ -98,9 +98,12 @@ def _sets(options: BenchOptions) -> tuple[PromptSet, ...]:
     return sets if options.by_group or len(sets) == 1 else (together(sets),)
 
 
-def _writable(file: FilePath | None) -> None:
-    if file is not None and not file.parent.is_dir():
-        raise BadInput(f"{file} cannot be written: {file.parent} is no folder")
+def _check_files(options: BenchOptions) -> None:
+    for file in (options.csv, options.plot):
+        if file is not None and (file.is_dir() or not file.parent.is_dir()):
+            raise BadInput(f"{file} cannot be written; allowed: a file in a folder that is there")
+    if options.plot is not None and options.plot.suffix not in PICTURES:
+        raise BadInput(f"--plot {options.plot} is no picture; allowed: {', '.join(PICTURES)}")
 
 
 async def _bench(options: BenchOptions, sets: Sequence[PromptSet]) -> int:
@@ -109,51 +112,83 @@ async def _bench(options: BenchOptions, sets: Sequence[PromptSet]) -> int:
     cells: list[Cell] = []
     todo = plans(options.concurrencies, options.rates, sets, options.repeats)
     url, key = base_url(options.url), os.environ.get(KEY_VARIABLE) or None
-    async with httpx.AsyncClient(trust_env=False) as http, Crew(options.processes) as crew:
-        address = await find_address(http, url, options.route, options.model, key)
+    died = False
+    async with httpx.AsyncClient(trust_env=False) as http:
+        address = await unless(signals.stopping, find_address(http, url, options.route, options.model, key))
+        if address is None:
+            return INTERRUPTED
+        try:
+            await _measure(options, todo, address, Watch(http, url, key, time.monotonic), cells, signals)
+        except ClientDied as error:
+            print(error, file=sys.stderr)
+            died = True
+    shown = _show(options, cells, url)
+    if signals.stopping.is_set():
+        print(f"stopped after {len(cells)} of {len(todo)} cells", file=sys.stderr)
+        return INTERRUPTED
+    return BAD if died or not shown or any(cell.bad for cell in cells) else 0
+
+
+async def _measure(
+    options: BenchOptions,
+    todo: Sequence[Plan],
+    address: Address,
+    watch: Watch,
+    cells: list[Cell],
+    signals: Signals,
+) -> None:
+    """Measure into `cells`. Raises ClientDied."""
+    async with Crew(options.processes) as crew:
         with progress(len(todo)) as tell:
 
             def on_cell(cell: Cell) -> None:
                 cells.append(cell)
                 tell(cell)
 
-            try:
-                await sweep(
-                    crew,
-                    todo,
-                    lambda plan: plan.load(address, options.answers, options.seed),
-                    options.pace,
-                    time.monotonic,
-                    Watch(http, url, key, time.monotonic),
-                    on_cell,
-                    signals.stopping,
-                )
-            except ClientDied as error:
-                print(error, file=sys.stderr)
-                return BAD
-    _show(options, cells, url)
-    if signals.stopping.is_set():
-        print(f"stopped after {len(cells)} of {len(todo)} cells", file=sys.stderr)
-        return INTERRUPTED
-    return BAD if any(cell.bad for cell in cells) else 0
+            await sweep(
+                crew,
+                todo,
+                lambda plan: plan.load(address, options.answers, options.seed),
+                options.pace,
+                time.monotonic,
+                watch,
+                on_cell,
+                signals.stopping,
+            )
 
 
-def _show(options: BenchOptions, cells: Sequence[Cell], url: str) -> None:
-    """Print and write what was measured."""
+def _show(options: BenchOptions, cells: Sequence[Cell], url: str) -> bool:
+    """Print and write what was measured; False if a file could not be written."""
     title = f"{url}{options.route}, answers of {_length(options.answers)}"
     if options.as_json:
-        print(
-            json.dumps({"url": url, "route": options.route, "cells": [row(cell) for cell in cells]}, indent=2)
-        )
+        print(json.dumps(_document(options, cells, url), indent=2))
     else:
-        Console(width=None if sys.stdout.isatty() else 160, highlight=False).print(as_table(cells, title))
+        width = None if sys.stdout.isatty() else 160
+        # Names of groups come from a file and are no markup.
+        Console(width=width, highlight=False, markup=False, emoji=False).print(as_table(cells, title))
     try:
-        if options.csv is not None:
+        if options.csv is not None and cells:
             options.csv.write_text(as_csv(cells), encoding="utf-8")
         if options.plot is not None and cells:
             plot(cells, title, options.plot)
     except (OSError, ValueError) as error:
         print(f"not written: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+def _document(options: BenchOptions, cells: Sequence[Cell], url: str) -> dict[str, object]:
+    answers = options.answers
+    return {
+        "url": url,
+        "route": options.route,
+        "max_tokens": answers.max_tokens,
+        "fixed_length": answers.fixed,
+        "temperature": answers.temperature,
+        "seed": options.seed,
+        "processes": options.processes,
+        "cells": [row(cell) for cell in cells],
+    }
 
 
 def _length(answers: Answers) -> str:
@@ -181,5 +216,5 @@ def progress(count: int) -> Iterator[Callable[[Cell], None]]:
 def line(cell: Cell) -> str:
     """A cell in one line."""
     found = cell.seen.figures
-    said = f"{cell.plan.name}: {found.tokens_per_second:,.1f} tok/s, success {found.success_rate:.1%}"
+    said = f"{cell.plan.name}: {found.tokens_per_second:,.1f} tok/s, success {percent(found.success_rate)}"
     return "; ".join([said, *remarks(cell)])

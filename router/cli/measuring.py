@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,14 @@ measuring = typer.Typer()
 # Concurrencies as in the field's published sweeps.
 SWEEP = "1,2,4,8,16,30,32,64,70,128,250"
 WRONG = 2
+
+
+def _finite(value: float) -> float:
+    """A bound of an option lets NaN pass."""
+    if not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no number of that range.")
+    return value
+
 
 Prompts = Annotated[
     str,
@@ -32,18 +41,21 @@ MaxTokens = Annotated[int, typer.Option(min=1, max=1_000_000, help="Longest answ
 FixedLength = Annotated[
     bool, typer.Option("--fixed-length", help="Answers of exactly that length, instead of a natural stop.")
 ]
-Seconds = Annotated[float, typer.Option(min=0.1, help="How long a cell is measured.")]
+Seconds = Annotated[float, typer.Option(min=0.1, callback=_finite, help="How long a cell is measured.")]
 WarmUp = Annotated[
-    float, typer.Option(min=0.0, help="Seconds of undisturbed answers before that, at every load anew.")
+    float,
+    typer.Option(
+        min=0.0, callback=_finite, help="Seconds of undisturbed answers before that, at every load anew."
+    ),
 ]
 Processes = Annotated[
     int | None, typer.Option(min=1, max=256, help="Client processes; without it, half of the cores.")
 ]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds for one answer.")]
+Timeout = Annotated[float, typer.Option(min=0.1, callback=_finite, help="Seconds for one answer.")]
 Seed = Annotated[int, typer.Option(help="Fixes what is asked, and when.")]
 Route = Annotated[str, typer.Option(help="/v1/chat/completions or /v1/completions.")]
 Model = Annotated[str | None, typer.Option(help="Its name; without it, the first that is listed.")]
-Temperature = Annotated[float, typer.Option(min=0.0, max=2.0, help="0 is greedy.")]
+Temperature = Annotated[float, typer.Option(min=0.0, max=2.0, callback=_finite, help="0 is greedy.")]
 
 
 @measuring.command(
@@ -86,8 +98,9 @@ def bench(
     than 1 % did shows no percentiles and is marked bad. The key comes from
     SPEC_ROUTER_ENGINE_API_KEY. Ctrl-C prints and writes what was measured.
 
-    Exit status: 0; 1 a cell is bad; 2 the input is wrong; 4 no answer from the
-    server; 130 stopped by Ctrl-C.
+    Exit status: 0; 1 a cell is bad, a client process died or a file could not
+    be written; 2 the input is wrong; 4 no answer from the server; 130 stopped
+    by Ctrl-C.
     """
     from router.bench.cell import Pace
     from router.bench.messages import Answers
