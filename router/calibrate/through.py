@@ -140,7 +140,6 @@ async def router_between(
                 *(sys.executable, "-m", "router", "serve", "-c", str(config)),
                 stdout=out,
                 stderr=out,
-                cwd=folder,
                 env=os.environ | {_variable(path): each.api_key or "" for path, each in engines.items()},
                 start_new_session=True,
             )
