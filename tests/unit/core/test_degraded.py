@@ -50,7 +50,7 @@ class Bench:
 def test_a_healthy_engine_is_left_alone() -> None:
     bench = Bench()
     assert not bench.run(600).degraded
-    assert bench.harm.since == ()
+    assert (bench.harm.since, bench.harm.reason) == ((), None)
 
 
 def test_an_accept_length_near_1_degrades_after_its_window() -> None:
@@ -58,7 +58,7 @@ def test_an_accept_length_near_1_degrades_after_its_window() -> None:
     bench.gain = 1.02
     assert not bench.run(29).degraded
     found = bench.run(3)
-    assert (found.degraded, found.why) == (True, Sign.ACCEPT_LENGTH)
+    assert (found.degraded, found.reason) == (True, Sign.ACCEPT_LENGTH)
 
 
 def test_a_sign_that_goes_starts_its_window_anew() -> None:
@@ -68,6 +68,17 @@ def test_a_sign_that_goes_starts_its_window_anew() -> None:
         bench.run(25)
         bench.gain = 2.0
         assert not bench.run(2).degraded
+
+
+def test_a_reading_of_the_baseline_counts_once_however_often_it_is_looked_at() -> None:
+    """The pair looks ten times a second and an engine is read once: its rate would drown those before."""
+    harm, now = Harm(), 0.0
+    for second, rate in enumerate((300.0,) * 15 + (600.0,)):
+        live = Live(baseline=PathLive(4, float(second), rate))
+        for _ in range(10):
+            harm = harm.look(live, now)
+            now += 0.1
+    assert dict(harm.rates)[2] == pytest.approx(300.0 + 0.2 * (600.0 - 300.0))
 
 
 def test_a_lost_prefix_cache_degrades() -> None:
