@@ -43,7 +43,6 @@ from router.parts import (
     build_tracer,
     cross,
     health_rules,
-    measure,
     mixed_fraction,
     open_log,
     policy_rules,
@@ -55,6 +54,7 @@ from router.proxy.endpoint import DataPort
 from router.proxy.settings import Services
 from router.server.listener import bind, build_server
 from router.server.protocol import HeadLimits
+from router.thrift import Measure
 
 
 def build_router(config: Config) -> Router:
@@ -63,7 +63,8 @@ def build_router(config: Config) -> Router:
     Raises:
         StartError: a port cannot be had, a file not be written, or an extra is missing.
     """
-    clock = asyncio.get_running_loop().time
+    loop = asyncio.get_running_loop()
+    clock = loop.time
     log: FilteringBoundLogger = structlog.get_logger("router")
     pair_config = config.pairs[0]
     engines = {path: engine for path in Path if (engine := pair_config.engine(path))}
@@ -81,7 +82,7 @@ def build_router(config: Config) -> Router:
     decisions = DecisionLog(pair_config.name, rules, clock, time.time, open_log(config.log.decisions))
     lines = LogObserver(log, pair_config.name, logging.getLogger("router").isEnabledFor)
     observer = Fanout((metrics, recent, decisions, lines), log)
-    services = build_services(config, engines, clock, observer, policy, partial(measure, readings))
+    services = build_services(config, engines, clock, observer, policy, Measure(readings), loop)
     services.pair.shadow = build_shadow(current, tuple(engines))
     services.pair.on_record = decisions.record
     current.close_log = decisions.close
@@ -91,7 +92,7 @@ def build_router(config: Config) -> Router:
         services.pair, partial(cross, services, readings), log, partial(refit, services.pair, current)
     )
     watched = Watched(services.pair, readings, clock, wiring.identity)
-    watch_process(registry, asyncio.get_running_loop())
+    watch_process(registry, loop)
     registry.register(StateCollector(watched, __version__))
     cost = MixedCost(watched, partial(mixed_fraction, services.pair))
     registry.register(cost)

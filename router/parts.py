@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 from urllib.parse import urlsplit
@@ -36,9 +36,11 @@ from router.proxy.body import Peeker
 from router.proxy.budget import BodyBudget
 from router.proxy.keys import ClientKeys
 from router.proxy.link import EngineLink
+from router.proxy.rounds import Rounds
 from router.proxy.settings import Services, Settings
 from router.proxy.trace import Tracer
 from router.server.listener import StartError
+from router.thrift import Once, new_ids
 from router.upstream.pool import Pool
 
 
@@ -104,15 +106,17 @@ def build_services(
     observer: Observer,
     policy: Policy,
     measure: Callable[[Path], PathLive],
+    loop: asyncio.AbstractEventLoop,
 ) -> Services:
     """What the data path works with."""
     pair_config = config.pairs[0]
     drain_rate = DrainRate(clock)
+    evaluate = Once(lambda: pair.evaluate(), loop.call_soon)
 
     def on_close(_: object) -> None:
         drain_rate.record()
         door.pump()
-        pair.evaluate()  # N has fallen: a switch back is due now and not with the next request
+        evaluate()  # N has fallen: a switch back is due now and not with the next request
 
     reconcilers = {path: Reconciler(clock) for path in engines}
     ledger = Ledger(clock, on_close, lambda path, count: reconcilers[path].note(count))
@@ -129,7 +133,7 @@ def build_services(
         config.server.max_active,
         measure,
     )
-    return Services(
+    services = Services(
         pair,
         door,
         drain_rate,
@@ -139,22 +143,11 @@ def build_services(
         Affinity(clock),
         observer,
         clock,
-        lambda: secrets.token_hex(16).encode(),
+        new_ids().__next__,
         build_settings(config),
+        Rounds(loop, lambda: services.settings.tick),
     )
-
-
-def measure(readings: Mapping[Path, Readings], path: Path) -> PathLive:
-    """What the engine of a path says of its speed now."""
-    latest = found.latest() if (found := readings.get(path)) else None
-    if found is None or latest is None:
-        return PathLive()
-    return PathLive(
-        at=latest.at,
-        tokens_per_second=found.tokens_per_second(),
-        accept_length=latest.accept_length,
-        cache_hits=latest.cache_hits,
-    )
+    return services
 
 
 def cross(services: Services, readings: dict[Path, Readings]) -> None:

@@ -14,7 +14,7 @@ from router.core.events import Decision
 from router.core.failure import Effect, Failure, Kind, classify_status, is_length_refusal
 from router.core.headers import Headers, header, request_headers, response_headers
 from router.core.scan import Scanner, event_data, event_end, event_error_code
-from router.core.words import Path
+from router.core.words import DecisionReason, Path
 from router.proxy.body import HeldBody
 from router.proxy.client import Client
 from router.proxy.link import EngineLink
@@ -28,6 +28,8 @@ PEEK_LIMIT = 64 * 1024
 LENGTH_LOOK = 4096
 # An engine's error answer is kept up to this size in case the other path fails too.
 HOLD_LIMIT = 256 * 1024
+# As they stand in a header.
+_NAMES: dict[str, bytes] = {word: word.encode() for word in (*Path, *DecisionReason)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +173,8 @@ class Attempt:
         data = await connection.read()
         if data:
             # The engine is answering: from here on its silence is judged, not its start.
-            self.watchdog.wrote()
-            self.watchdog.flowed_at = self.progress.last_byte_at = self.watchdog.since
+            self.watchdog.flows()
+            self.progress.last_byte_at = self.watchdog.since
             if self.progress.first_byte_at is None:
                 self.progress.first_byte_at = self.watchdog.since
         return data
@@ -194,22 +196,23 @@ class Attempt:
     async def _relay(self, connection: Connection, data: bytes, streamed: bool) -> None:
         scanner = self.progress.scanner = self.make_scanner(self.decision, streamed)
         watchdog, client = self.watchdog, self.client
+        feed, write = scanner.feed, client.write
 
         def relay(piece: bytes) -> bool:
-            scanner.feed(piece)
-            taken = client.write(piece)
-            watchdog.got_bytes(taken=taken)
-            return taken
+            feed(piece)
+            return write(piece)
 
         while not connection.ended:
             relay(data)
             while connection.flowing:
-                await client.drained()
-                watchdog.wrote()
+                if client.behind:
+                    watchdog.blocked()
+                    await client.drained()
+                    watchdog.flows()
                 await connection.pour(relay)
             data = await connection.read()
-        scanner.feed(data)
-        watchdog.got_bytes(taken=False)
+        feed(data)
+        watchdog.blocked()
         self.progress.last_byte_at = watchdog.since
         if streamed and not connection.framed and not scanner.done:
             client.write(data)
@@ -250,7 +253,4 @@ def request_head(
 
 def route_headers(decision: Decision) -> Headers:
     """What the client is told about the way its request took."""
-    return [
-        (b"x-router-path", decision.path.value.encode()),
-        (b"x-router-reason", decision.reason.value.encode()),
-    ]
+    return [(b"x-router-path", _NAMES[decision.path]), (b"x-router-reason", _NAMES[decision.reason])]

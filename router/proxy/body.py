@@ -39,6 +39,9 @@ class Seen:
         return _RID in self.fields
 
 
+NOTHING_SEEN = Seen({})
+
+
 class Peeker:
     """Checks that a body is a JSON object and decodes a few of its fields.
 
@@ -55,6 +58,7 @@ class Peeker:
         attributes = [(attribute, msgspec.Raw, _ABSENT) for attribute in self._names]
         kind = msgspec.defstruct("Peek", attributes, rename=self._names, gc=False)
         self._decoder = msgspec.json.Decoder(kind)
+        self._nothing = kind()
 
     def peek(self, data: bytes) -> Seen:
         """Look into `data`.
@@ -63,6 +67,8 @@ class Peeker:
             Failure: `invalid_json`, saying in general terms what is wrong; never with a piece of the body.
         """
         found = self._decode(data)
+        if found == self._nothing:
+            return NOTHING_SEEN
         raw = {name: getattr(found, attribute) for attribute, name in self._names.items()}
         return Seen({name: _decoded(value) for name, value in raw.items() if value is not _ABSENT})
 
@@ -115,7 +121,20 @@ class HeldBody:
         declared = int(length) if length is not None else None
         if declared is not None and declared > limit:
             raise _too_large(limit)
-        loop = asyncio.get_running_loop()
+        whole = client.take_body()
+        if whole is None:
+            await self._gather(client, declared, limit, stall, wait)
+            return
+        if len(whole) > limit:
+            raise _too_large(limit)
+        await self._take(len(whole), wait)
+        self.data = whole
+
+    async def _gather(
+        self, client: Client, declared: int | None, limit: int, stall: float, wait: float
+    ) -> None:
+        """Read a body that is still on its way."""
+        loop = client.loop
         began = loop.time()
         pieces: list[bytes] = []
         size, more = 0, True
@@ -134,7 +153,8 @@ class HeldBody:
         self.data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def _take(self, size: int, wait: float) -> None:
-        await self._budget.take(size, wait)
+        if not self._budget.take_now(size):
+            await self._budget.take(size, wait)
         self._taken += size
 
     def release(self) -> None:
@@ -152,8 +172,6 @@ class HeldBody:
 
 
 async def _receive(client: Client, stall: float) -> tuple[bytes, bool]:
-    if client.body_arrived:
-        return await client.receive_body()
     try:
         async with asyncio.timeout(stall or None):
             return await client.receive_body()

@@ -24,14 +24,20 @@ class BodyBudget:
         self.held = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
+    def take_now(self, size: int) -> bool:
+        """Take `size` bytes if that needs no waiting."""
+        if self._waiting or self.held + size > self.limit:
+            return False
+        self.held += size
+        return True
+
     async def take(self, size: int, timeout: float) -> None:
         """Take `size` bytes, waiting up to `timeout` seconds for others to give theirs back.
 
         Raises:
             Failure: `body_memory`.
         """
-        if not self._waiting and self.held + size <= self.limit:
-            self.held += size
+        if self.take_now(size):
             return
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()

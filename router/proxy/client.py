@@ -42,6 +42,8 @@ class Client:
         self.gone: Kind | None = None
         self._receive = receive
         self._wire: Wire = scope["extensions"][WIRE]
+        # Kept, because asking for the running loop is a system call (getpid) on Python 3.11.
+        self.loop = self._wire.loop
         # Send body bytes; False if the client is behind: wait for `drained` before the next.
         self.write: Callable[[bytes], bool] = self._wire.write
 
@@ -51,14 +53,18 @@ class Client:
         return self.status is not None
 
     @property
+    def behind(self) -> bool:
+        """True if there is no room for more until `drained`."""
+        return self._wire.full
+
+    @property
     def unsent(self) -> int:
         """Bytes that the client has not taken yet."""
         return self._wire.unsent()
 
-    @property
-    def body_arrived(self) -> bool:
-        """True if `receive_body` need not wait for any of the request's body."""
-        return self._wire.body_arrived()
+    def take_body(self) -> bytes | None:
+        """The whole request body, if it has arrived and none of it has been received; else `receive_body`."""
+        return self._wire.take_body()
 
     async def receive_body(self) -> tuple[bytes, bool]:
         """The next piece of the request body, and whether more follows.
@@ -72,12 +78,12 @@ class Client:
             raise Failure(Kind.CLIENT_GONE)
         return message.get("body", b""), message.get("more_body", False)
 
-    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+    def watch(self) -> None:
         """Once the body has been read: cancel the current task the moment the client leaves.
 
         Waiting for a failed write would notice it late or, before the first token, never.
         """
-        task = asyncio.current_task(loop)
+        task = asyncio.current_task(self.loop)
         assert task is not None
 
         def on_gone() -> None:

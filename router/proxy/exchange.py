@@ -44,10 +44,11 @@ class Exchange:
         self._client = client
         self._route = route
         self._target = target
-        # Kept, because asking for the running loop is a system call (getpid) on Python 3.11.
-        self._loop = asyncio.get_running_loop()
+        self._loop = client.loop
         self._began = self._loop.time()
-        self._watchdog = Watchdog(self._loop, self._settings, client, self._began, self._on_flow)
+        self._watchdog = Watchdog(
+            self._loop, services.rounds, self._settings, client, self._began, self._on_flow
+        )
         self._progress = Progress()
         self._decision: Decision | None = None
         self._unreported: Decision | None = None
@@ -94,7 +95,7 @@ class Exchange:
     async def _guard(self, step: Coroutine[Any, Any, None]) -> None:
         """Run a step; whatever it raises becomes this request's one failure, told to the client."""
         client = self._client
-        task = self._step = asyncio.current_task()
+        task = self._step = asyncio.current_task(self._loop)
         try:
             await step
         except Failure as failure:
@@ -133,7 +134,7 @@ class Exchange:
 
     async def _serve(self, body: HeldBody, lease: Lease) -> None:
         services = self._services
-        self._client.watch(self._loop)
+        self._client.watch()
         wish = read_wish(services, self._settings, self._route, self._client, self._fields)
         turn = Turn(services.door, services.pair, lease, wish)
         arrived = self._loop.time()  # whole: a slow upload is no wait in the queue

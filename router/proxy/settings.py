@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from router.core.admission import Admission, DrainRate
 from router.core.affinity import Affinity
@@ -17,12 +17,19 @@ from router.proxy.body import Peeker
 from router.proxy.budget import BodyBudget
 from router.proxy.keys import ClientKeys
 from router.proxy.link import EngineLink
+from router.proxy.rounds import Rounds
 from router.proxy.trace import Tracer
+
+# Seconds between two looks at a request's limits, at most.
+TICK = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Limits in seconds (0: none) and bytes. A reload replaces it whole; a request keeps its own."""
+    """Limits in seconds (0: none) and bytes. A reload replaces it whole; a request keeps its own.
+
+    `tick` is how often the limits are looked at: it follows from the shortest of them.
+    """
 
     max_body: int
     queue_timeout: float
@@ -37,6 +44,12 @@ class Settings:
     keys: ClientKeys
     rules: Rules
     peeker: Peeker
+    tick: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        limits = (self.first_byte, self.idle, self.total, self.client_write)
+        shortest = min((limit for limit in limits if limit), default=TICK)
+        object.__setattr__(self, "tick", min(TICK, shortest / 4))
 
 
 @dataclass(slots=True)
@@ -57,5 +70,6 @@ class Services:
     clock: Clock
     new_id: Callable[[], bytes]
     settings: Settings
+    rounds: Rounds
     draining: bool = False
     tracer: Tracer | None = None

@@ -1,6 +1,8 @@
 """The time limits of one request, each on its own: first byte, silence, total, a client that stalls.
 
-One coarse timer per request looks at two timestamps, so that a chunk costs an assignment and no timer.
+A few times a second it is looked whether bytes have come since the last look, so that a chunk costs neither
+a timer nor a reading of the clock. Bytes count as having come when that is noticed, so a limit strikes up to
+two ticks late, and never early.
 """
 
 from __future__ import annotations
@@ -11,11 +13,9 @@ from enum import Enum
 
 from router.core.failure import Failure, Kind
 from router.proxy.client import Client
+from router.proxy.rounds import Rounds
 from router.proxy.settings import Settings
 from router.upstream.connection import Connection
-
-# How often the limits are looked at, at most; a limit strikes up to this much late.
-TICK = 0.5
 
 
 class Phase(Enum):
@@ -31,10 +31,11 @@ class Watchdog:
 
     Args:
         loop: its clock is used throughout.
+        rounds: which this joins while the request is at an engine.
         settings: the limits.
         client: reset when it stalls.
         began: when the request arrived, by the loop's clock.
-        on_flow: called with the time of the last byte from the engine, about once a tick while bytes flow.
+        on_flow: called once a tick while bytes come from the engine, with the time at which that is noticed.
     """
 
     __slots__ = (
@@ -42,12 +43,11 @@ class Watchdog:
         "_client",
         "_loop",
         "_on_flow",
+        "_received",
+        "_rounds",
         "_settings",
-        "_timer",
-        "_told",
         "_unsent",
         "connection",
-        "flowed_at",
         "phase",
         "sent",
         "since",
@@ -56,24 +56,24 @@ class Watchdog:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
+        rounds: Rounds,
         settings: Settings,
         client: Client,
         began: float,
         on_flow: Callable[[float], None],
     ) -> None:
         self._loop = loop
+        self._rounds = rounds
         self._settings = settings
         self._client = client
         self._began = began
         self._on_flow = on_flow
+        self._received = 0
         self._unsent = 0
         self.sent = False
-        self._told: float | None = None
         self.connection: Connection | None = None
         self.phase = Phase.FIRST_BYTE
-        self.since = loop.time()
-        self.flowed_at: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self.since = began
 
     def start(self, connection: Connection) -> None:
         """A new attempt begins on `connection`."""
@@ -81,43 +81,32 @@ class Watchdog:
         self.sent = True
         self.phase = Phase.FIRST_BYTE
         self.since = self._loop.time()
-        self.flowed_at = None  # bytes of the engine before speak for that engine alone
-        if self._timer is None:
-            self._arm()
+        self._received = 0
+        self._rounds.join(self)
 
     def stop(self) -> None:
         """The request has ended."""
         self.connection = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._rounds.leave(self)
 
-    def got_bytes(self, *, taken: bool) -> None:
-        """Bytes came from the engine; `taken`: the client's connection has room for more."""
-        self.since = self.flowed_at = self._loop.time()
-        self.phase = Phase.ENGINE if taken else Phase.CLIENT
-
-    def wrote(self) -> None:
-        """The client's connection has room again."""
-        self.since = self._loop.time()
+    def flows(self) -> None:
+        """The engine has answered, or the client's connection has room again: the engine's turn."""
         self.phase = Phase.ENGINE
+        self.since = self._loop.time()
 
-    def _arm(self) -> None:
-        limits = (
-            self._settings.first_byte,
-            self._settings.idle,
-            self._settings.total,
-            self._settings.client_write,
-        )
-        shortest = min((limit for limit in limits if limit), default=TICK)
-        self._timer = self._loop.call_later(min(TICK, shortest / 4), self._look)
+    def blocked(self) -> None:
+        """The client's connection has no room, or has been given all: the client's turn."""
+        self.phase = Phase.CLIENT
+        self.since = self._loop.time()
 
-    def _look(self) -> None:
-        self._arm()
-        now = self._loop.time()
-        if self.flowed_at is not None and self.flowed_at != self._told:
-            self._told = self.flowed_at
-            self._on_flow(self.flowed_at)
+    def look(self, now: float) -> None:
+        """See whether bytes have come and whether a limit is passed."""
+        connection = self.connection
+        if connection is not None and connection.received != self._received:
+            self._received = connection.received
+            self._on_flow(now)
+            if self.phase is Phase.ENGINE:
+                self.since = now
         if kind := self._exceeded(now):
             self._strike(kind)
 

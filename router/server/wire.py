@@ -13,7 +13,7 @@ from collections.abc import Callable
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from router.core.headers import Headers
+from router.core.headers import Headers, header
 
 # Key of `scope["extensions"]` under which a request finds its `Wire`.
 WIRE = "spec_router.wire"
@@ -30,23 +30,28 @@ class Wire:
         loop: the connection's.
     """
 
-    __slots__ = ("_flow", "_head", "_loop", "_on_gone", "_transport", "cycle")
+    __slots__ = ("_flow", "_head", "_on_gone", "_transport", "cycle", "loop")
 
     def __init__(
         self, transport: asyncio.Transport, flow: FlowControl, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._transport = transport
         self._flow = flow
-        self._loop = loop
+        self.loop = loop
         self._head = b""
         self._on_gone: Callable[[], None] | None = None
         self.cycle: RequestResponseCycle | None = None
 
     # ---- the request
 
-    def body_arrived(self) -> bool:
-        """True if all of the request's body is in."""
-        return self.cycle is not None and not self.cycle.more_body
+    def take_body(self) -> bytes | None:
+        """The whole body, if it is all in and none of it has been taken; else it is received as ASGI does."""
+        cycle = self.cycle
+        if cycle is None or cycle.more_body or cycle.disconnected:
+            return None
+        body, cycle.body = bytes(cycle.body), bytearray()
+        self._flow.resume_reading()
+        return body
 
     def watch(self, on_gone: Callable[[], None]) -> None:
         """Call `on_gone` once, the moment the client leaves; at once if it has left."""
@@ -80,14 +85,14 @@ class Wire:
         cycle = self._running()
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
-        names = {name for name, _ in headers}
         lines = [name + b": " + value + b"\r\n" for name, value in headers]
         if (b"connection", b"close") in headers:
             cycle.keep_alive = False
         elif not cycle.keep_alive:
             lines.append(b"connection: close\r\n")
         # Without either the body ends with the connection: HTTP/1.0 knows no chunks (RFC 9112 §6.1).
-        sized = b"content-length" in names or status in (204, 304) or cycle.scope["http_version"] == "1.0"
+        sized = status in (204, 304) or cycle.scope["http_version"] == "1.0"
+        sized = sized or header(headers, b"content-length") is not None
         cycle.chunked_encoding = not sized
         if cycle.chunked_encoding:
             lines.append(b"transfer-encoding: chunked\r\n")
@@ -98,10 +103,9 @@ class Wire:
         cycle = self.cycle
         if cycle is not None and data and not cycle.disconnected:
             if cycle.chunked_encoding:
-                data = b"%b%x\r\n%b\r\n" % (self._head, len(data), data)
-            elif self._head:
-                data = self._head + data
-            self._head = b""
+                data = b"%x\r\n%b\r\n" % (len(data), data)
+            if self._head:
+                data, self._head = self._head + data, b""
             self._transport.write(data)
         return not self._flow.write_paused
 
@@ -119,6 +123,11 @@ class Wire:
             self._transport.close()
         cycle.on_response()
 
+    @property
+    def full(self) -> bool:
+        """True if there is no room for more until `drained`."""
+        return self._flow.write_paused
+
     async def drained(self) -> None:
         """Return when there is room for more."""
         if self._flow.write_paused:
@@ -134,7 +143,7 @@ class Wire:
         if not self._transport.is_closing():
             self._send(b"")
             self._transport.close()
-            self._loop.call_later(FLUSH_LIMIT, self._transport.abort)
+            self.loop.call_later(FLUSH_LIMIT, self._transport.abort)
 
     def reset(self) -> None:
         """End it now, dropping what has not been sent."""

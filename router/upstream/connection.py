@@ -45,13 +45,13 @@ class Connection(asyncio.Protocol):
         "_read_paused",
         "_sink",
         "_spoiled",
+        "_taken",
         "_transport",
-        "_unread",
         "_waiter",
         "_write_paused",
-        "body_began",
         "headers",
         "idle_since",
+        "received",
         "status",
     )
 
@@ -71,13 +71,13 @@ class Connection(asyncio.Protocol):
     def _reset(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
         self._chunks.clear()
-        self._unread = 0
+        # Body bytes that have arrived, and those of them that the reader has been given.
+        self.received = self._taken = 0
         self._error: Failure | None = None
         self._got_bytes = self._got_head = self._complete = self._framed = self._spoiled = False
         self._head_size = 0
         self.status = 0
         self.headers: Headers = []
-        self.body_began = False
 
     # ---- what the data path calls
 
@@ -172,9 +172,10 @@ class Connection(asyncio.Protocol):
         return not self._chunks or sink(self._take())
 
     def _take(self) -> bytes:
-        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks.clear()
-        self._unread = 0
+        chunks = self._chunks
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        chunks.clear()
+        self._taken = self.received
         if self._read_paused and self._transport is not None:
             self._read_paused = False
             self._transport.resume_reading()
@@ -228,14 +229,14 @@ class Connection(asyncio.Protocol):
                 self._bound_head(len(data))
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             if not self._complete:
-                kind = Kind.BROKEN if self.body_began else Kind.PROTOCOL
+                kind = Kind.BROKEN if self.received else Kind.PROTOCOL
                 self._error = self._error or Failure(kind)
             self._spoiled = True
             self.close()
         if self._sink is not None and self._pass_on(self._sink):
             return
         self._sink = None
-        if self._unread > HIGH_WATER and not self._read_paused and self._transport is not None:
+        if self.received - self._taken > HIGH_WATER and not self._read_paused and self._transport is not None:
             self._read_paused = True
             self._transport.pause_reading()
         self._wake()
@@ -258,7 +259,7 @@ class Connection(asyncio.Protocol):
             elif not self._got_bytes and self._exchanges > 1:
                 self._error = Failure(Kind.STALE)
             else:
-                self._error = Failure(Kind.BROKEN if self.body_began else Kind.RESET)
+                self._error = Failure(Kind.BROKEN if self.received else Kind.RESET)
         self._wake()
 
     def pause_writing(self) -> None:
@@ -306,9 +307,8 @@ class Connection(asyncio.Protocol):
         """Some of the body."""
         if self._complete:
             return
-        self.body_began = True
         self._chunks.append(body)
-        self._unread += len(body)
+        self.received += len(body)
 
     def on_message_complete(self) -> None:
         """The body is whole; an interim response (1xx) has none and is not the answer."""
