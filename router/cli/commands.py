@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from router.cli.operate import change
-from router.cli.operate import status as show_status
 from router.core.words import Path as PathName
-from router.operate.client import AdminClient
 
 app = typer.Typer()
 
@@ -31,6 +28,9 @@ def status(
     admin: AdminUrl = ADMIN_URL,
 ) -> None:
     """Show what a running router is doing and why."""
+    from router.cli.operate import status as show_status
+    from router.operate.client import AdminClient
+
     raise typer.Exit(show_status(AdminClient(admin), watch=watch, as_json=json))
 
 
@@ -44,13 +44,13 @@ def pin(
 ) -> None:
     """Send new requests to one path for a while, whatever the policy says."""
     body = {"path": path.value, "reason": reason, "seconds": seconds}
-    raise typer.Exit(change(AdminClient(admin, token), "POST", "/admin/pin", body))
+    raise typer.Exit(_change(admin, token, "POST", "/admin/pin", body))
 
 
 @app.command(epilog="Example: spec-router unpin")
 def unpin(admin: AdminUrl = ADMIN_URL, token: AdminToken = "") -> None:
     """Let the policy decide again."""
-    raise typer.Exit(change(AdminClient(admin, token), "DELETE", "/admin/pin"))
+    raise typer.Exit(_change(admin, token, "DELETE", "/admin/pin"))
 
 
 @app.command(epilog="Example: spec-router drain speculative")
@@ -62,13 +62,13 @@ def drain(
 ) -> None:
     """Keep new requests from an engine; open ones finish."""
     target = "/admin/undrain" if undo else "/admin/drain"
-    raise typer.Exit(change(AdminClient(admin, token), "POST", target, {"path": path.value}))
+    raise typer.Exit(_change(admin, token, "POST", target, {"path": path.value}))
 
 
 @app.command(epilog="Example: spec-router reload")
 def reload(admin: AdminUrl = ADMIN_URL, token: AdminToken = "") -> None:
     """Make a running router take up its configuration file."""
-    raise typer.Exit(change(AdminClient(admin, token), "POST", "/admin/reload"))
+    raise typer.Exit(_change(admin, token, "POST", "/admin/reload"))
 
 
 @app.command(epilog="Example: spec-router explain decisions.jsonl")
@@ -80,3 +80,10 @@ def explain(
     from router.cli.explain import explain as run_explain
 
     raise typer.Exit(run_explain(file, json))
+
+
+def _change(admin: str, token: str, method: str, target: str, body: dict[str, Any] | None = None) -> int:
+    from router.cli.operate import change
+    from router.operate.client import AdminClient
+
+    return change(AdminClient(admin, token), method, target, body)

@@ -15,7 +15,7 @@ from router import __version__
 from router.cli.commands import app as operating
 from router.cli.deciding import deciding
 from router.cli.measuring import measuring
-from router.cli.verify import app as verifying
+from router.cli.verifying import verifying
 from router.core.words import Path as EnginePath
 from router.core.words import Placement
 
@@ -54,7 +54,10 @@ def root(
 @app.command(epilog="Example: spec-router serve -c config.yaml")
 def serve(config: ConfigFile = Path("config.yaml")) -> None:
     """Run the router."""
-    from router.cli.serve import serve as run_serve
+    from router.cli.lean import without
+
+    with without("rich", "pygments"):
+        from router.cli.serve import serve as run_serve
 
     raise typer.Exit(run_serve(config))
 
