@@ -40,6 +40,10 @@ def replay(
     ] = None,
     slo_ttft: Annotated[float, typer.Option(min=0, help="Promised seconds to the first token.")] = 2.0,
     slo_tpot: Annotated[float, typer.Option(min=0, help="Promised seconds per token after it.")] = 0.05,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes; without it, as many as there are cores where that saves time."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw a picture: .svg, .png or .pdf.")] = None,
 ) -> None:
@@ -56,7 +60,7 @@ def replay(
 
     slo = Slo(slo_ttft, slo_tpot)
     options = ReplayOptions(
-        load, profile, rate, users, seconds, seeds, placement, accept_length, slo, json, plot
+        load, profile, rate, users, seconds, seeds, placement, accept_length, slo, json, plot, jobs
     )
     raise typer.Exit(run_replay(options))
 

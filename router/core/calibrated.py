@@ -34,6 +34,7 @@ PATIENCE = 3.0
 MEMORY = 120.0
 # A share by which the accept length must have moved for the watermarks to be computed anew.
 GRAIN = 0.001
+FREE = Price(0.0, 0.0)
 LONGEST_STAY = 3600.0
 STAY_WEIGHT = 0.5
 # A return to speculation that ends within so many dwells was a trial; one that lasts longer was right.
@@ -52,6 +53,7 @@ class CalibratedPolicy:
         half_life: seconds in which half of what the live accept length said beyond the prior is forgotten.
         least_dwell: of `dwell`, which is as long as a drain may take.
         dwell: least seconds between a switch and the next one down.
+        prior: the accept length of the calibration.
     """
 
     calibration: Calibration
@@ -59,6 +61,7 @@ class CalibratedPolicy:
     half_life: float = 300.0
     least_dwell: float = 0.0
     dwell: float = field(init=False)
+    prior: float = field(init=False, repr=False, compare=False)
     tariff: Tariff = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +69,7 @@ class CalibratedPolicy:
             raise ValueError("smoothing must not be negative, and half_life must be above 0")
         fractions = tuple(self.calibration.mixed_fraction(path) for path in Path)
         object.__setattr__(self, "dwell", max(self.least_dwell, self.calibration.dwell()))
+        object.__setattr__(self, "prior", self.calibration.accept_length)
         object.__setattr__(self, "tariff", Tariff(self.calibration, (fractions[0], fractions[1])))
 
     @property
@@ -82,22 +86,21 @@ class CalibratedPolicy:
     def step(self, state: PolicyState, seen: Snapshot) -> tuple[PolicyState, Switch | None]:
         """See `Policy.step`."""
         passed = 0.0 if state.seen_at is None else max(0.0, seen.now - state.seen_at)
-        state = observe_n(state, seen, self.smoothing)
         learned = self._learn(state, seen, passed)
+        state = observe_n(state, seen, self.smoothing, learned)
         dwelt = state.switched_at is None or seen.now - state.switched_at >= self.dwell
         rule, price = self._rule(state, seen, learned, dwelt)
+        inputs = None
         if rule:
             inputs = self._inputs(seen, learned, rule, price, state.regime.other)
-            learned = self._turned(state, seen, learned)
-            state = replace(state, regime=state.regime.other)
-        else:
-            inputs = None
+            turned = self._turned(state, seen, learned)
+            state = replace(state, regime=state.regime.other, learned=turned)
         reason = SwitchReason.HIGH if state.regime is Path.BASELINE else SwitchReason.LOW
-        return settle(replace(state, learned=learned), seen, dwelt=dwelt, reason=reason, inputs=inputs)
+        return settle(state, seen, dwelt=dwelt, reason=reason, inputs=inputs)
 
     def accept_length(self, learned: Learned, now: float) -> float:
         """The accept length that decides: the live one, aged towards that of the calibration."""
-        return learned.accept.used(now, self.calibration.accept_length, self.half_life)
+        return learned.accept.used(now, self.prior, self.half_life)
 
     def _learn(self, state: PolicyState, seen: Snapshot, passed: float) -> Learned:
         """What is known after this snapshot: measurements, watermarks, gain and regret."""
@@ -121,8 +124,7 @@ class CalibratedPolicy:
             watched = min(MEMORY, watched + passed)
             demand += (learned.rate - demand) * min(1.0, passed / watched)
         learned = self.marked(learned, seen.now)
-        return replace(
-            learned,
+        return learned.reckoned(
             regret=0.0 if state.detour else max(0.0, learned.regret + lost * passed),
             hurdle=self.tariff.hurdle(seen.n),
             rate=self.tariff.rate(state.active, min(seen.n, self.calibration.limit), learned.effective),
@@ -150,14 +152,15 @@ class CalibratedPolicy:
         marks = learned.band
         up = state.regime is Path.SPECULATIVE
         to = state.regime.other
-        free = Price(0.0, 0.0)
         if marks is None or not (up or dwelt):
-            return None, free
+            return None, FREE
         beyond = _above(marks, seen.n) if up else _below(marks, state.smoothed_n, seen.n)
-        if gain(to, learned.effective, learned.hurdle) <= 0 or not (beyond or learned.regret >= LEAST_PRICE):
-            return None, free
+        if not (beyond or learned.regret >= LEAST_PRICE):
+            return None, FREE
+        if gain(to, learned.effective, learned.hurdle) <= 0:
+            return None, FREE
         if not seen.n:
-            return "band", free  # nothing to drain, and nothing to wait for
+            return "band", FREE  # nothing to drain, and nothing to wait for
         price = self.tariff.price(to, seen.n, seen.live.of(state.regime).active, learned.effective)
         least = max(LEAST_PRICE, price.seconds)
         if learned.regret >= PATIENCE * least:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 
@@ -22,12 +22,14 @@ class StepCurve:
     """
 
     points: tuple[tuple[int, float], ...]
+    _sizes: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.points or self.points[0][0] < 1 or self.points[0][1] <= 0:
             raise ValueError("a step curve needs batch sizes from 1 and step times above 0")
         if any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(self.points)):
             raise ValueError("batch sizes must rise and step times must not fall")
+        object.__setattr__(self, "_sizes", tuple(size for size, _ in self.points))
 
     @property
     def last(self) -> int:
@@ -39,7 +41,7 @@ class StepCurve:
         points = self.points
         if batch <= points[0][0] or len(points) == 1:
             return points[0][1]
-        right = min(bisect_right(points, batch, key=lambda point: point[0]), len(points) - 1)
+        right = min(bisect_right(self._sizes, batch), len(points) - 1)
         (x0, y0), (x1, y1) = points[right - 1], points[right]
         return y0 + (y1 - y0) / (x1 - x0) * (batch - x0)
 

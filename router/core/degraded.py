@@ -84,10 +84,10 @@ class Harm:
                 return seen
             return replace(seen, until=None, trial_at=now, since=())
         signs = seen._signs(live, now)
-        before = dict(seen.since)
-        since = tuple((sign, before.get(sign, now)) for sign in signs)
-        seen = replace(seen, since=since)
-        for sign, began in since:
+        if signs or seen.since:
+            before = dict(seen.since)
+            seen = replace(seen, since=tuple((sign, before.get(sign, now)) for sign in signs))
+        for sign, began in seen.since:
             window = WINDOWS[sign] if seen.trial_at is None else min(SHORT, WINDOWS[sign])
             if now - began >= window:
                 return replace(
@@ -103,15 +103,13 @@ class Harm:
 
     def _remember(self, live: Live, now: float) -> Harm:
         """Keep how fast the baseline is when it is alone, and who is alone."""
-        busy = [path for path in Path if live.of(path).active]
-        alone = (busy[0], now) if len(busy) == 1 else None
+        alone = _alone(live, now)
         if alone and self.alone and alone[0] is self.alone[0]:
             alone = self.alone
-        seen = replace(self, alone=alone)
-        rate = _rate(live.baseline, now)
-        if alone is None or rate is None or live.baseline.at == self.read_at:
+        seen = self if alone is self.alone else replace(self, alone=alone)
+        if alone is None or alone[0] is not Path.BASELINE or now - alone[1] < ALONE:
             return seen
-        if alone[0] is not Path.BASELINE or now - alone[1] < ALONE:
+        if live.baseline.at == self.read_at or (rate := _rate(live.baseline, now)) is None:
             return seen
         rates, load = dict(self.rates), _load(live.baseline.active)
         rates[load] = rate + (rates.get(load, rate) - rate) * (1.0 - MEMORY_WEIGHT)
@@ -126,14 +124,29 @@ class Harm:
         gain = finite(speculative.accept_length)
         if gain is not None and 1.0 <= gain < LEAST_ACCEPT:
             found.append(Sign.ACCEPT_LENGTH)
-        hits, others = finite(speculative.cache_hits), finite(live.baseline.cache_hits)
+        hits = finite(speculative.cache_hits)
+        others = None if hits is None else finite(live.baseline.cache_hits)
         if hits is not None and others is not None and others >= GOOD_HITS and hits < LOST_HITS * others:
             found.append(Sign.PREFIX_CACHE)
-        rate, usual = _rate(speculative, now), dict(self.rates).get(_load(speculative.active))
-        warm = self.alone is not None and self.alone[0] is Path.SPECULATIVE and now - self.alone[1] >= ALONE
-        if warm and rate is not None and usual is not None and rate < SLOW_SHARE * usual:
+        if self._slow(speculative, now):
             found.append(Sign.SLOW)
         return tuple(found)
+
+    def _slow(self, speculative: PathLive, now: float) -> bool:
+        """Whether speculation gives far less than the baseline gave at this load."""
+        if self.alone is None or self.alone[0] is not Path.SPECULATIVE or now - self.alone[1] < ALONE:
+            return False
+        usual = dict(self.rates).get(_load(speculative.active))
+        rate = None if usual is None else _rate(speculative, now)
+        return rate is not None and usual is not None and rate < SLOW_SHARE * usual
+
+
+def _alone(live: Live, now: float) -> tuple[Path, float] | None:
+    """The path that has all the requests, from now on."""
+    speculative, baseline = live.speculative.active > 0, live.baseline.active > 0
+    if speculative is baseline:
+        return None
+    return (Path.SPECULATIVE if speculative else Path.BASELINE), now
 
 
 def _fresh(live: PathLive, now: float) -> bool:

@@ -60,8 +60,10 @@ class AcceptLength:
 
     def take(self, live: PathLive, now: float, settled_at: float) -> AcceptLength:
         """With the reading, if it says something new of requests of ours that began before `settled_at`."""
+        if not live.active or live.at == self.at:
+            return self
         value, at = finite(live.accept_length), finite(live.at)
-        if value is None or at is None or not live.active or not 1.0 <= value <= ACCEPT_MOST:
+        if value is None or at is None or not 1.0 <= value <= ACCEPT_MOST:
             return self
         if at > now or at < settled_at or (self.at is not None and at <= self.at):
             return self
@@ -139,7 +141,7 @@ class Watch:
     def look(self, active: int, now: float, passed: float, *, disturbed: bool) -> Watch:
         """With what is to be seen now, `passed` seconds after the last look."""
         if not active or disturbed:
-            return Watch()
+            return IDLE
         if self.since is None:
             return Watch(now, float(active), active)
         kept = math.exp(-passed / LEVEL_SMOOTHING)
@@ -151,12 +153,28 @@ class Watch:
         return abs(self.active - self.level) <= max(1.0, STEADY_SHARE * self.level)
 
 
+IDLE = Watch()
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """What is learned of one engine."""
 
     scale: Scale = Scale()
-    watch: Watch = Watch()
+    watch: Watch = IDLE
+
+    def look(self, live: PathLive, now: float, passed: float, *, disturbed: bool) -> Engine:
+        """With what is to be seen of its load; see `Watch.look`."""
+        if self.watch is IDLE and not live.active:
+            return self
+        return Engine(self.scale, self.watch.look(live.active, now, passed, disturbed=disturbed))
+
+    def take(self, live: PathLive, now: float, gain: float, path: Path, calibration: Calibration) -> Engine:
+        """With what the reading says of its speed, if this moment teaches anything."""
+        if self.watch.since is None or live.at is None or live.at == self.scale.at:
+            return self  # most looks end here
+        ratio = _ratio(self.scale, self.watch, live, now, gain, path, calibration)
+        return self if ratio is None else Engine(self.scale.take(ratio, now), self.watch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +215,29 @@ class Learned:
     returned_with: float | None = None
     stays: tuple[float, float] = (60.0, 60.0)
 
+    def reckoned(
+        self, *, hurdle: float, rate: float, demand: float, watched: float, regret: float
+    ) -> Learned:
+        """With other numbers for these; spelled out, for `replace` takes three times as long."""
+        return Learned(
+            self.accept,
+            self.speculative,
+            self.baseline,
+            self.looked_at,
+            self.calm_at,
+            self.faults,
+            self.band,
+            self.effective,
+            hurdle,
+            rate,
+            demand,
+            watched,
+            regret,
+            self.regime_since,
+            self.returned_with,
+            self.stays,
+        )
+
     def scale(self, path: Path) -> Scale:
         """How many times slower than calibrated the path's engine is."""
         return (self.speculative if path is Path.SPECULATIVE else self.baseline).scale
@@ -226,22 +267,29 @@ def learn(
     calm_at = learned.calm_at if live.faults == learned.faults else now + CALM_AFTER_FAULT
     may = not excess and (calm_at is None or now >= calm_at)
     disturbed = calibration.key.placement is not Placement.SEPARATE and live.mixed
-    gains = {Path.SPECULATIVE: accept.value or 0.0, Path.BASELINE: 1.0}
-    engines = {}
-    for path, engine in ((Path.SPECULATIVE, learned.speculative), (Path.BASELINE, learned.baseline)):
-        seen = live.of(path)
-        watch = engine.watch.look(seen.active, now, passed, disturbed=disturbed)
-        ratio = _ratio(engine.scale, watch, seen, now, gains[path], path, calibration) if may else None
-        scale = engine.scale if ratio is None else engine.scale.take(ratio, now)
-        engines[path] = Engine(scale, watch)
-    return replace(
-        learned,
-        accept=accept,
-        speculative=engines[Path.SPECULATIVE],
-        baseline=engines[Path.BASELINE],
-        looked_at=now,
-        calm_at=calm_at,
-        faults=live.faults,
+    speculative = learned.speculative.look(live.speculative, now, passed, disturbed=disturbed)
+    baseline = learned.baseline.look(live.baseline, now, passed, disturbed=disturbed)
+    if may:
+        gain = accept.value or 0.0
+        speculative = speculative.take(live.speculative, now, gain, Path.SPECULATIVE, calibration)
+        baseline = baseline.take(live.baseline, now, 1.0, Path.BASELINE, calibration)
+    return Learned(
+        accept,
+        speculative,
+        baseline,
+        now,
+        calm_at,
+        live.faults,
+        learned.band,
+        learned.effective,
+        learned.hurdle,
+        learned.rate,
+        learned.demand,
+        learned.watched,
+        learned.regret,
+        learned.regime_since,
+        learned.returned_with,
+        learned.stays,
     )
 
 

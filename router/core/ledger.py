@@ -125,7 +125,7 @@ class Ledger:
     @property
     def active(self) -> int:
         """Requests sent to an engine and not finished, on both paths."""
-        return sum(len(leases) for leases in self._active.values())
+        return sum(map(len, self._active.values()))
 
     def active_on(self, path: Path) -> int:
         """Requests sent to the engine of `path` and not finished."""

@@ -44,13 +44,14 @@ class EngineLoad:
 
 def finite(value: object) -> float | None:
     """`value` as a float if it is a finite number, else None."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, bool) or not isinstance(value, int):
         return None
     try:
-        number = float(value)
+        return float(value)
     except OverflowError:  # an integer beyond the floats, which JSON may hold
         return None
-    return number if math.isfinite(number) else None
 
 
 class ThroughputMeter:

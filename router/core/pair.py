@@ -107,6 +107,8 @@ class Pair:
     @property
     def excess(self) -> int:
         """Requests that load the engines beyond our leases, at most `max_excess`."""
+        if not self.reconcilers:
+            return 0
         beyond = sum(reconciler.excess() for reconciler in self.reconcilers.values())
         return min(self.max_excess, beyond)
 
@@ -245,26 +247,27 @@ class Pair:
 
     def _live(self) -> Live:
         """What is measured now, and our requests on each path."""
-        found = [self._measure(path) for path in Path]
-        speculative, baseline = (
-            PathLive(
-                self.ledger.active_on(path),
-                each.at,
-                each.tokens_per_second,
-                each.accept_length,
-                each.cache_hits,
-            )
-            for path, each in zip(Path, found, strict=True)
-        )
-        return Live(speculative, baseline, sum(each.breaker.opened_total for each in self.engines.values()))
+        faults = 0
+        for engine in self.engines.values():
+            faults += engine.breaker.opened_total
+        return Live(self._path_live(Path.SPECULATIVE), self._path_live(Path.BASELINE), faults)
+
+    def _path_live(self, path: Path) -> PathLive:
+        active, found = self.ledger.active_on(path), self._measure(path)
+        if found.active == active:
+            return found
+        return PathLive(active, found.at, found.tokens_per_second, found.accept_length, found.cache_hits)
 
     def _eligible(self, now: float) -> frozenset[Path]:
         """Paths that may get new requests: the good ones, or else those that only a probe doubts."""
-        standings = {path: engine.standing(now) for path, engine in self.engines.items()}
-        good = frozenset(path for path, standing in standings.items() if standing is Standing.GOOD)
-        return good or frozenset(
-            path for path, standing in standings.items() if standing is not Standing.DEAD
-        )
+        good, doubtful = [], []
+        for path, engine in self.engines.items():
+            standing = engine.standing(now)
+            if standing is Standing.GOOD:
+                good.append(path)
+            elif standing is Standing.DOUBTFUL:
+                doubtful.append(path)
+        return frozenset(good or doubtful)
 
     def _usable(self, path: Path, now: float) -> bool:
-        return path in self._eligible(now)
+        return self.engines[path].standing(now) is Standing.GOOD or path in self._eligible(now)

@@ -179,10 +179,13 @@ class ThresholdPolicy:
         """See `Policy.step`."""
         state = observe_n(state, seen, self.smoothing)
         dwelt = state.switched_at is None or seen.now - state.switched_at >= self.dwell
+        wanted = state.regime
         if seen.n >= self.high:
-            state = replace(state, regime=Path.BASELINE)
+            wanted = Path.BASELINE
         elif state.smoothed_n <= self.low and seen.n <= self.low and dwelt:
-            state = replace(state, regime=Path.SPECULATIVE)
+            wanted = Path.SPECULATIVE
+        if wanted is not state.regime:
+            state = replace(state, regime=wanted)
         reason = SwitchReason.HIGH if state.regime is Path.BASELINE else SwitchReason.LOW
         return settle(state, seen, dwelt=dwelt, reason=reason)
 
@@ -202,13 +205,17 @@ class FixedPolicy:
 
     def step(self, state: PolicyState, seen: Snapshot) -> tuple[PolicyState, Switch | None]:
         """See `Policy.step`."""
-        state = replace(observe_n(state, seen, 0.0), regime=self.path)
+        state = observe_n(state, seen, 0.0)
+        if state.regime is not self.path:
+            state = replace(state, regime=self.path)
         dwelt = state.switched_at is None or seen.now - state.switched_at >= self.dwell
         return settle(state, seen, dwelt=dwelt, reason=SwitchReason.PIN)
 
 
-def observe_n(state: PolicyState, seen: Snapshot, smoothing: float) -> PolicyState:
-    """Fold the N of the time since the last snapshot into the smoothed N.
+def observe_n(
+    state: PolicyState, seen: Snapshot, smoothing: float, learned: Learned | None = None
+) -> PolicyState:
+    """Fold the N of the time since the last snapshot into the smoothed N; put down what was learned from it.
 
     N is a step function of time, so the smoothing is exact whatever the spacing of snapshots:
     s ← n + (s − n)·exp(−Δt/τ), with the n that held during Δt.
@@ -220,7 +227,18 @@ def observe_n(state: PolicyState, seen: Snapshot, smoothing: float) -> PolicySta
     else:
         elapsed = max(0.0, seen.now - state.seen_at)
         smoothed = state.last_n + (state.smoothed_n - state.last_n) * math.exp(-elapsed / smoothing)
-    return replace(state, smoothed_n=smoothed, last_n=seen.n, seen_at=seen.now)
+    # Made at every request, and by name `replace` takes three times as long.
+    return PolicyState(
+        state.active,
+        state.regime,
+        state.switched_at,
+        smoothed,
+        seen.n,
+        seen.now,
+        state.detour,
+        state.overflow,
+        learned or state.learned,
+    )
 
 
 def settle(

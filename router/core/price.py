@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from router.core.calibration import Calibration
 from router.core.words import Path
@@ -35,14 +35,29 @@ class Tariff:
 
     calibration: Calibration
     fractions: tuple[float, float]
+    # By whole n, which is what is asked for at every request: hurdles from 1, step times from 0 to the limit.
+    _hurdles: tuple[float, ...] = field(init=False, repr=False, compare=False)
+    _steps: tuple[tuple[float, ...], tuple[float, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        known = self.calibration
+        sizes = range(known.limit + 1)
+        steps = tuple(tuple(known.step_seconds(path, n) for n in sizes) for path in Path)
+        object.__setattr__(self, "_hurdles", tuple(math.log(ratio) for ratio in known.break_even))
+        object.__setattr__(self, "_steps", steps)
 
     def hurdle(self, n: float) -> float:
         """Logarithm of the break-even accept length at n requests."""
-        return math.log(self.calibration.break_even_at(min(max(1.0, n), self.calibration.limit)))
+        n = min(max(1, n), len(self._hurdles))
+        return self._hurdles[n - 1] if isinstance(n, int) else math.log(self.calibration.break_even_at(n))
 
     def rate(self, path: Path, n: float, effective: float) -> float:
         """Tokens per second of the path alone at n requests."""
-        return self.calibration.tokens_per_second(path, n, effective)
+        if not isinstance(n, int) or n > len(self._hurdles):
+            return self.calibration.tokens_per_second(path, n, effective)
+        if path is Path.SPECULATIVE:
+            return n * effective / self._steps[0][n]
+        return n / self._steps[1][n]
 
     def settles_at(self, path: Path, demand: float, effective: float) -> float:
         """The requests in flight with which the path gives `demand` tokens per second; at most the limit.

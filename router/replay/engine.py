@@ -12,7 +12,7 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from router.core.words import Path
@@ -48,10 +48,14 @@ class Mode:
     speed: EngineSpeed
     accept_length: float
     tax: float = 1.0
+    _seconds: dict[int, float] = field(init=False, repr=False, default_factory=dict)
 
     def seconds(self, batch: int) -> float:
         """Seconds of a step."""
-        return self.speed.steps.at(batch) * self.tax
+        found = self._seconds.get(batch)
+        if found is None:
+            found = self._seconds[batch] = self.speed.steps.at(batch) * self.tax
+        return found
 
     def rate(self, batch: int) -> float:
         """Tokens per second of the batch."""
@@ -85,6 +89,8 @@ class JumpEngine:
         self._waiting: deque[Job] = deque()
         self._left = 0.0  # seconds of work to the end of the step
         self._step = 0.0  # seconds of the steps after it
+        self._until: float | None = None  # what `to_event` found, while it holds
+        self.busy = False  # whether it has any work
 
     @property
     def running(self) -> int:
@@ -97,30 +103,35 @@ class JumpEngine:
         return len(self._waiting)
 
     @property
-    def busy(self) -> bool:
-        """Whether it has any work."""
-        return bool(self._decoding or self._fresh or self._waiting)
-
-    @property
     def mixed_fraction(self) -> float:
         """Share of its speed that is left while the other engine has work."""
         return self.mode.speed.mixed_fraction
 
+    def set_accept_length(self, value: float) -> None:
+        """Of the modes that speculate, from now on."""
+        self._until = None
+        for mode in self.modes:
+            if mode.speed.draft_steps:
+                mode.accept_length = value
+
     def submit(self, job: Job) -> None:
         """Queue a request; a step begins if none runs."""
-        idle = not self.busy
         self._waiting.append(job)
-        if idle:
+        self._until = None
+        if not self.busy:
             self._begin()
 
     def to_event(self) -> float:
         """Seconds of undisturbed work to the next change of the batch; only while busy."""
-        if self._fresh or self._room():
-            return self._left
-        return self._left + (self._steps_to_finish() - 1) * self._step
+        if self._until is None:
+            self._until = self._left
+            if not (self._fresh or self._room()):
+                self._until += (self._steps_to_finish() - 1) * self._step
+        return self._until
 
     def work(self, seconds: float) -> None:
         """Let so much work be done, less than `to_event`."""
+        self._until = None
         if seconds < self._left:
             self._left -= seconds
             return
@@ -171,12 +182,14 @@ class JumpEngine:
         return max(1, math.ceil(missing / self.mode.accept_length - _CLOSE))
 
     def _begin(self) -> None:
+        self._until = None
         decoding, uncached = len(self._decoding), 0
         while self._room():
             job = self._waiting.popleft()
             self._fresh.append(job)
             uncached += job.prompt
         batch = self.running
+        self.busy = batch > 0
         if not batch:
             return
         if len(self.modes) > 1:
@@ -199,6 +212,7 @@ class JumpGpu:
 
     def __init__(self, engines: Mapping[Path, JumpEngine], *, shared: bool) -> None:
         self.engines = dict(engines)
+        self._all = tuple(self.engines.values())
         self.shared = shared
         self.now = 0.0
         self.mixed_seconds = 0.0
@@ -206,34 +220,36 @@ class JumpGpu:
     @property
     def mixed(self) -> bool:
         """Whether more than one engine has work."""
-        return sum(engine.busy for engine in self.engines.values()) > 1
+        return len(self._busy()) > 1
 
     def next_event_at(self) -> float:
         """When the next batch changes if nothing is submitted before; infinite when all is idle."""
-        slow = self.shared and self.mixed
-        return min(
-            (self._ends(engine, slow) for engine in self.engines.values() if engine.busy), default=math.inf
-        )
+        busy = self._busy()
+        if len(busy) == 1:
+            return self.now + busy[0].to_event()
+        return min((self._ends(engine, self.shared) for engine in busy), default=math.inf)
 
     def advance(self, to: float) -> list[Job]:
         """Move time to `to`, not beyond the next event; the requests that end then."""
-        slow = self.shared and self.mixed
+        busy = self._busy()
+        slow = self.shared and len(busy) > 1
         passed = to - self.now
         if slow:
             self.mixed_seconds += passed
-        done: list[Job] = []
-        due = [
-            engine
-            for engine in self.engines.values()
-            if engine.busy and self._ends(engine, slow) <= to + _CLOSE
-        ]
-        for engine in self.engines.values():
-            if engine.busy and engine not in due:
-                engine.work(passed * (engine.mixed_fraction if slow else 1.0))
+        due = []
+        for engine in busy:
+            if self._ends(engine, slow) <= to + _CLOSE:
+                due.append(engine)
+            else:
+                engine.work(passed * engine.mixed_fraction if slow else passed)
         self.now = to
-        for engine in due:
-            done += engine.event(to)
-        return done
+        return [job for engine in due for job in engine.event(to)]
+
+    def _busy(self) -> Sequence[JumpEngine]:
+        for engine in self._all:
+            if not engine.busy:
+                return [each for each in self._all if each.busy]
+        return self._all
 
     def _ends(self, engine: JumpEngine, slow: bool) -> float:
         work = engine.to_event()

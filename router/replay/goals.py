@@ -16,6 +16,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from rich.console import Console
 from rich.table import Table
@@ -27,6 +28,7 @@ from router.replay.figures import Estimate, Figures, Slo, estimate, summarise
 from router.replay.load import read_load
 from router.replay.plant import load_plant
 from router.replay.run import Run, play
+from router.replay.spread import spread
 
 OUTSIDE, INSIDE = 1.03, 1.08
 EQUAL = 1.02
@@ -94,14 +96,25 @@ class Finding:
         return self.value.mean <= self.limit or not self.possible
 
 
-def check(plan: Plan, seeds: int) -> list[Finding]:
-    """All goals on one profile."""
-    found = []
-    for load in plan.steady:
-        found += _steady(plan, load, seeds)
-    for load in plan.days:
-        found += _day(plan, load, seeds)
-    return found
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    plan: Plan
+    load: str
+    day: bool
+
+
+def check(plans: Sequence[Plan], seeds: int, jobs: int | None = 1) -> list[Finding]:
+    """All goals on these profiles; `jobs`: see `spread`."""
+    trials = [_Trial(plan, load, load in plan.days) for plan in plans for load in (*plan.steady, *plan.days)]
+    return [each for found in spread(partial(_findings, seeds), trials, jobs, _said) for each in found]
+
+
+def _findings(seeds: int, trial: _Trial) -> list[Finding]:
+    return (_day if trial.day else _steady)(trial.plan, trial.load, seeds)
+
+
+def _said(trial: _Trial) -> None:
+    print(f"{trial.plan.profile} {trial.load}", file=sys.stderr)
 
 
 def _runs(
@@ -202,12 +215,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="The goals of the calibrated policy, measured.")
     parser.add_argument("--quick", action="store_true", help="fewer loads, shorter")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, help="processes; without it, as many as there are cores")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    found = []
-    for plan in QUICK if options.quick else FULL:
-        print(f"profile {plan.profile}", file=sys.stderr)
-        found += check(plan, options.seeds)
+    found = check(QUICK if options.quick else FULL, options.seeds, options.jobs)
     if options.json:
         print(json.dumps([{**asdict(each), "met": each.met} for each in found], indent=2))
     else:

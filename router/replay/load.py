@@ -36,6 +36,26 @@ class LoadError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Level:
+    """Users, or requests per second, by time: `shape` from `low` to `high` over `span` seconds."""
+
+    shape: str
+    low: float
+    high: float
+    span: float
+
+    def __call__(self, now: float) -> float:
+        """The level at that second."""
+        if self.shape == "steady":
+            return self.low
+        if self.shape == "ramp":
+            return self.low + (self.high - self.low) * min(1.0, now / self.span)
+        power = DAY_POWER if self.shape == "day" else 1
+        swing = (1.0 - math.cos(2.0 * math.pi * now / self.span)) / 2.0
+        return self.low + (self.high - self.low) * swing**power
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """What arrives.
 
@@ -78,7 +98,9 @@ class Load:
 
     def with_users(self, users: float) -> Load:
         """The same requests, sent by so many users who wait."""
-        return Load(self.name, self.duration, users=lambda now: users, recorded=self.recorded)
+        return Load(
+            self.name, self.duration, users=Level("steady", users, users, 1.0), recorded=self.recorded
+        )
 
 
 def made_up(rng: Random) -> Shape:
@@ -104,19 +126,10 @@ def read_load(text: str, scale: float = 1.0, duration: float | None = None) -> L
     low, high = float(found["low"]) * scale, float(found["high"] or found["low"]) * scale
     if span <= 0 or low > high or (found["shape"] == "steady" and found["high"]):
         raise LoadError(f"{text!r} is not a load; allowed: {FORMS}")
-    level = _level(found["shape"], low, high, span)
+    level = Level(found["shape"], low, high, span)
     if found["open"]:
         return Load(text, duration or span, rate=level)
     return Load(text, duration or span, users=level)
-
-
-def _level(shape: str, low: float, high: float, span: float) -> Callable[[float], float]:
-    if shape == "steady":
-        return lambda now: low
-    if shape == "ramp":
-        return lambda now: low + (high - low) * min(1.0, now / span)
-    power = DAY_POWER if shape == "day" else 1
-    return lambda now: low + (high - low) * ((1.0 - math.cos(2.0 * math.pi * now / span)) / 2.0) ** power
 
 
 def _recorded(path: FilePath, scale: float, duration: float | None) -> Load:

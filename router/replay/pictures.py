@@ -8,12 +8,12 @@ from pathlib import Path as FilePath
 from router.core.band import band
 from router.core.calibration import Calibration
 from router.core.words import Path, Placement
+from router.plotting import PlotsMissing, figure_class
 from router.replay.compare import compare
 from router.replay.contenders import ADAPTIVE, SPECULATIVE_ONLY, contenders
 from router.replay.figures import Slo
 from router.replay.load import read_load
 from router.replay.plant import load_plant
-from router.plotting import PlotsMissing, figure_class
 from router.replay.plots import plot
 
 DAY = "day:0.02-4/s:40m"

@@ -1,4 +1,4 @@
-"""One run: a load, engines and a policy; the router's own pair and ledger decide, on a virtual clock."""
+"""One run: a load, engines and a policy, in virtual time."""
 
 from __future__ import annotations
 
@@ -7,21 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from router.core.events import Decision, RequestRecord
-from router.core.failure import Kind
-from router.core.health import BreakerRules, EngineHealth, HealthRules
-from router.core.ledger import Lease, Ledger
-from router.core.live import PathLive
-from router.core.load import EngineLoad, Readings
-from router.core.pair import Pair
 from router.core.policy import Policy, Switch
-from router.core.words import Outcome, Path, Placement, Rejection
+from router.core.words import Path, Placement
+from router.replay.deciding import decider
 from router.replay.engine import Job, JumpEngine, JumpGpu
 from router.replay.load import Load
 
 TICK = 0.25  # how often the pair is evaluated when nothing happens; the router does it ten times a second
 READING = 1.0  # how often it reads its engines' load
-LOG_STEPS = 40  # steps that an engine's own accept length is the mean of
+NEVER = (math.inf, 0, 0)
 
 AcceptLengths = Callable[[float], float]
 
@@ -78,134 +72,72 @@ class _Replay:
     ) -> None:
         self._load = load
         self._rng = Random(f"{seed} arrivals")
-        self._noise = Random(f"{seed} readings")
         self._accept_length = accept_length
         engines = contender.engines(Random(f"{seed} luck"))
         self._gpu = JumpGpu(engines, shared=contender.placement is Placement.SHARED)
-        self._readings = {path: Readings(self._clock) for path in engines}
-        self._live = dict.fromkeys(Path, PathLive())
-        self._ledger = Ledger(self._clock, self._on_close)
         self.run = Run()
-        self._pair = Pair(
-            "replay",
-            contender.placement,
-            {path: EngineHealth(BreakerRules(5, 2, 10.0), HealthRules(3, 2)) for path in engines},
+        self._decider = decider(
             contender.policy,
-            self._ledger,
-            self._clock,
-            _Recorder(self.run.switches.append),
-            measure=self._measure,
+            contender.placement,
+            self._gpu,
+            Random(f"{seed} readings"),
+            self.run.switches.append,
         )
-        self._leases: dict[int, Lease] = {}
-        self._arrivals = [] if load.closed else load.arrivals(self._rng)
-        self._next = 0
+        self._in_flight = 0
+        self._arrivals = iter([] if load.closed else load.arrivals(self._rng))
+        self._await()
         self._tick_at = self._read_at = 0.0
 
-    def _on_close(self, _: Lease) -> None:
-        self._pair.evaluate()
-
-    def _clock(self) -> float:
-        return self._gpu.now
-
     def play(self) -> Run:
+        gpu = self._gpu
         while self._open():
-            at = min(self._tick_at, self._read_at, self._gpu.next_event_at(), self._arrival_at())
-            for job in self._gpu.advance(at):
-                self._leases.pop(job.key).close(Outcome.OK)
+            at = min(self._tick_at, self._read_at, gpu.next_event_at(), self._arrival_at)
+            for job in gpu.advance(at):
+                self._in_flight -= 1
+                self._decider.end(job.key)
                 self.run.seconds = at
                 self._fill()
-            while self._arrival_at() <= at:
-                _, prompt, output = self._arrivals[self._next]
-                self._next += 1
-                self._submit(prompt, output)
+            while self._arrival_at <= at:
+                self._submit(self._coming[1], self._coming[2])
+                self._await()
             if self._read_at <= at:
                 self._read_at += READING
-                self._read()
+                self._decider.read()
             if self._tick_at <= at:
                 self._tick_at += TICK
                 self._tick()
-        self.run.mixed_seconds = self._gpu.mixed_seconds
+        self.run.mixed_seconds = gpu.mixed_seconds
         return self.run
 
     def _open(self) -> bool:
-        coming = self._next < len(self._arrivals) or (
-            self._load.closed and self._gpu.now < self._load.duration
-        )
-        return coming or bool(self._leases)
+        if self._in_flight or self._arrival_at < math.inf:
+            return True
+        return self._load.closed and self._gpu.now < self._load.duration
 
-    def _arrival_at(self) -> float:
-        return self._arrivals[self._next][0] if self._next < len(self._arrivals) else math.inf
+    def _await(self) -> None:
+        """Look for the next arrival; at the end there is one that never comes."""
+        self._coming = next(self._arrivals, NEVER)
+        self._arrival_at = self._coming[0]
 
     def _fill(self) -> None:
         """In a closed loop: as many requests as there are users."""
         users = self._load.users
         if users is None or self._gpu.now >= self._load.duration:
             return
-        while len(self._leases) < round(users(self._gpu.now)):
+        while self._in_flight < round(users(self._gpu.now)):
             self._submit(*self._load.shape(self._rng))
 
     def _submit(self, prompt: int, output: int) -> None:
         job = Job(len(self.run.jobs), self._gpu.now, prompt, output)
-        lease = self._ledger.open()
-        decision = self._pair.decide()
-        if decision is None:
-            raise RuntimeError("an engine of a replay never fails")
-        lease.start(decision.path)
-        self._gpu.engines[decision.path].submit(job)
-        self._leases[job.key] = lease
+        path = self._decider.begin(job.key)
+        self._in_flight += 1
+        self._gpu.engines[path].submit(job)
         self.run.jobs.append(job)
-        self.run.served[decision.path] += 1
+        self.run.served[path] += 1
 
     def _tick(self) -> None:
         if self._accept_length:
-            self._set_accept_length(self._accept_length(self._gpu.now))
-        self._pair.evaluate()
+            for engine in self._gpu.engines.values():
+                engine.set_accept_length(self._accept_length(self._gpu.now))
+        self._decider.look()
         self._fill()
-
-    def _set_accept_length(self, value: float) -> None:
-        for engine in self._gpu.engines.values():
-            for mode in engine.modes:
-                if mode.speed.draft_steps:
-                    mode.accept_length = value
-
-    def _read(self) -> None:
-        now = self._gpu.now
-        for path, engine in self._gpu.engines.items():
-            gain = None
-            if engine.mode.speed.draft_steps and engine.running:
-                spread = engine.mode.spread() / math.sqrt(LOG_STEPS * engine.running)
-                gain = max(1.0, self._noise.gauss(engine.mode.accept_length, spread))
-            load = EngineLoad(
-                now, engine.running, engine.waiting, generation_tokens=engine.tokens, accept_length=gain
-            )
-            readings = self._readings[path]
-            readings.record(load)
-            self._live[path] = PathLive(
-                at=now, tokens_per_second=readings.tokens_per_second(), accept_length=gain
-            )
-
-    def _measure(self, path: Path) -> PathLive:
-        return self._live[path]
-
-
-@dataclass(frozen=True, slots=True)
-class _Recorder:
-    """An observer that keeps the switches."""
-
-    note: Callable[[Switch], None]
-
-    def on_decision(self, decision: Decision) -> None:
-        """See `Observer`."""
-
-    def on_retry(self, origin: Path, target: Path, kind: Kind) -> None:
-        """See `Observer`."""
-
-    def on_switch(self, switch: Switch) -> None:
-        """See `Observer`."""
-        self.note(switch)
-
-    def on_rejected(self, reason: Rejection) -> None:
-        """See `Observer`."""
-
-    def on_finished(self, record: RequestRecord) -> None:
-        """See `Observer`."""

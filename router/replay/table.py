@@ -25,9 +25,9 @@ _COLUMNS = (
 )
 
 
-def as_table(rows: Sequence[Row], title: str) -> Table:
+def as_table(rows: Sequence[Row], title: str, caption: str) -> Table:
     """A row for each contender; intervals (95 % over the seeds) beside the mean latency."""
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
     table.add_column("served by")
     for name, *_ in _COLUMNS:
         table.add_column(name, justify="right")

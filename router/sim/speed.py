@@ -7,7 +7,7 @@ batch size between two measured points, while throughput is not.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from router.core.words import Path
@@ -22,13 +22,15 @@ class Curve:
     """
 
     points: tuple[tuple[int, float], ...]
+    _sizes: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        sizes = [size for size, _ in self.points]
+        sizes = tuple(size for size, _ in self.points)
         if not sizes or sizes[0] < 1 or any(a >= b for a, b in pairwise(sizes)):
-            raise ValueError(f"batch sizes must be >= 1 and rising, got {sizes}")
+            raise ValueError(f"batch sizes must be >= 1 and rising, got {list(sizes)}")
         if any(seconds <= 0 for _, seconds in self.points):
             raise ValueError("step times must be above 0 seconds")
+        object.__setattr__(self, "_sizes", sizes)
 
     def at(self, batch: int) -> float:
         """Seconds of one step with `batch` requests in it."""
@@ -37,7 +39,7 @@ class Curve:
             return points[0][1]
         if len(points) == 1:
             return points[0][1]
-        right = min(bisect_right(points, batch, key=lambda point: point[0]), len(points) - 1)
+        right = min(bisect_right(self._sizes, batch), len(points) - 1)
         (x0, y0), (x1, y1) = points[right - 1], points[right]
         slope = (y1 - y0) / (x1 - x0)
         if batch > x1:
