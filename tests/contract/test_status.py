@@ -6,6 +6,7 @@ import re
 import time
 
 from router.control.parse import read_gauges, read_identity, read_loads
+from router.core.arguments import SPECULATION, SPEED
 from router.core.words import Path
 from tests.cases.kit.client import CHAT
 from tests.contract.occupy import LONG, holds, until
@@ -120,6 +121,16 @@ async def test_the_routers_own_parsers_understand_it(direct: Spot) -> None:
     assert info is not None
     assert info.context_length == CONTEXT
     assert (info.version, info.speculative) == ("0.5.23", direct.path is Path.SPECULATIVE)
+
+
+async def test_the_identity_has_the_draft_and_every_argument_that_decides_the_speed(direct: Spot) -> None:
+    """A name that this version does not have would be compared with nothing, for ever."""
+    info = read_identity(bytes((await direct.get("/server_info")).body))
+    assert info is not None
+    speculative = direct.path is Path.SPECULATIVE
+    assert list(info.arguments) == [*SPEED, *(SPECULATION if speculative else ())]
+    assert (info.draft is not None) is speculative
+    assert info.arguments["max_running_requests"] == RUNNING
 
 
 async def test_loads_follow_a_running_request(direct: Spot) -> None:
