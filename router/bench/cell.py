@@ -22,7 +22,7 @@ LONGEST_WINDOW = 6.0
 CLIENT_LIMIT = 0.85
 # An open loop does not stand if more requests are open at its end than at its beginning, by so many standard
 # deviations of what chance does.
-GROWTH = 3.0
+GROWTH = 2.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,17 @@ COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 
 
 def plot(cells: Sequence[Cell], title: str, file: FilePath) -> None:
-    """Throughput, and what one user sees, by load. Bad cells are crosses.
+    """Draw a sweep into a file; its suffix says the format.
 
     Raises:
         PlotsMissing: matplotlib is not installed.
         OSError, ValueError: the file cannot be written, or not in this format.
     """
+    draw(cells, title).savefig(file, dpi=90)
+
+
+def draw(cells: Sequence[Cell], title: str) -> Any:
+    """Throughput, and what one user sees, by load. Bad cells are crosses. Raises PlotsMissing."""
     figure = figure_class()(figsize=(9, 7.5), layout="constrained")
     axes = figure.subplots(2, 2)
     closed = [cell for cell in cells if not cell.plan.rate]
@@ -37,14 +42,15 @@ def plot(cells: Sequence[Cell], title: str, file: FilePath) -> None:
         place.set_title(name, loc="left", fontsize=10)
         place.set_xlabel(label)
         _log2(place, shown)
+    _crosses(axes[0][0], shown)
     for place in axes[0]:
         place.set_ylim(bottom=0)
     _tails(axes[1][0], shown, "ttft")
     _tails(axes[1][1], shown, "tpot")
     if len({cell.plan.prompts.group for cell in shown}) > 1:
         axes[0][0].legend()
-    figure.suptitle(title, x=0.01, ha="left")
-    figure.savefig(file, dpi=90)
+    figure.suptitle(title, x=0.01, ha="left", parse_math=False)
+    return figure
 
 
 def _at(cell: Cell) -> float:
@@ -68,15 +74,21 @@ def _panel(axes: Any, cells: Sequence[Cell], value: Callable[[Figures], float | 
         )
         axes.plot(*_means(good), color=colour, label=name)
         axes.plot([x for x, _ in good], [y for _, y in good], "o", color=colour, markersize=4)
-        bad = [(_at(cell), cell.seen.figures.tokens_per_second) for cell in own if cell.bad]
-        if value(Figures(1.0, 1, tokens_per_second=1.0)) is not None:
-            axes.plot([x for x, _ in bad], [y for _, y in bad], "x", color=colour, markersize=8)
+
+
+def _crosses(axes: Any, cells: Sequence[Cell]) -> None:
+    for _, colour, own in _groups(cells):
+        bad = [cell for cell in own if cell.bad]
+        rates = [cell.seen.figures.tokens_per_second for cell in bad]
+        axes.plot([_at(cell) for cell in bad], rates, "x", color=colour, markersize=8)
 
 
 def _tails(axes: Any, cells: Sequence[Cell], name: str) -> None:
     for _, colour, own in _groups(cells):
         found = ((_at(cell), _ms(getattr(cell.seen.figures, name), "p99")) for cell in own if not cell.bad)
         axes.plot(*_means(sorted((x, y) for x, y in found if y is not None)), ":", color=colour)
+    if all(cell.bad for cell in cells):
+        return  # a logarithmic axis needs something to show
     axes.set_yscale("log")
     axes.yaxis.get_major_locator().set_params(subs=(1.0, 2.0, 5.0))
     axes.yaxis.set_major_formatter("{x:g}")

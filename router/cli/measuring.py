@@ -109,8 +109,10 @@ def bench(
     from router.cli.targets import BadInput
 
     try:
-        rates = numbers(rate, "--rate", float) if rate else ()
-        levels = numbers(concurrency or SWEEP, "--concurrency", int) if concurrency or not rate else ()
+        if concurrency is None and rate is None:
+            concurrency = SWEEP
+        rates = () if rate is None else numbers(rate, "--rate", float)
+        levels = () if concurrency is None else numbers(concurrency, "--concurrency", int)
     except BadInput as error:
         print(error, file=sys.stderr)
         raise typer.Exit(WRONG) from None
