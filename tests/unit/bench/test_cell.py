@@ -22,7 +22,7 @@ Told = Callable[[float], Status]
 
 
 class FakeRunning:
-    """What `Running` is to `Held`: statuses of processes, told by functions of the seconds since the start."""
+    """What `Running` is to `Held`: statuses of processes, told by functions of the seconds so far."""
 
     def __init__(self, clock: FakeClock, *told: Told) -> None:
         self._clock = clock
