@@ -141,11 +141,19 @@ NOW = Dashboard(
             ),
         ),
         Panel(
-            "Accept length",
-            "Recent tokens per speculative step. Near 1 the draft is useless and speculation only costs.",
+            "Accept length against break-even",
+            "Tokens per speculative step. Speculation wins while that in use is above what it needs to break "
+            "even at the load of now. In use: the live one, which ages towards the calibrated one while the "
+            "baseline serves. Policy calibrated; with others only the live one is known.",
             "short",
-            (Query(f"{P}_accept_length{{{PAIR}}}", "accept length"),),
+            (
+                Query(f"{P}_accept_length{{{PAIR}}}", "live"),
+                Query(f"{P}_accept_length_in_use{{{PAIR}}}", "in use"),
+                Query(f"{P}_break_even_accept_length{{{PAIR}}}", "break-even"),
+            ),
             minimum=1,
+            colours={"live": "purple", "in use": "green", "break-even": "red"},
+            dashed="break-even",
         ),
     ),
 )
@@ -177,6 +185,41 @@ DECISIONS = Dashboard(
                     "{{from}} → {{to}}: {{reason}}",
                 ),
             ),
+        ),
+        Panel(
+            "N against the crossover",
+            "Up to the crossover speculation is faster. Calibration: as it was measured; online: at the "
+            "accept length in use, with engines as fast as now. Policy calibrated.",
+            "short",
+            (
+                Query(f"sum by (pair) ({P}_in_flight{{{PAIR}}})", "N"),
+                Query(f"{P}_crossover_estimate{{{PAIR}}}", "{{source}}"),
+            ),
+            colours={"N": "text", "online": "orange", "calibration": "green"},
+            dashed="online|calibration",
+        ),
+        Panel(
+            "Slower than calibrated",
+            "How many times slower than calibrated each engine is. Moves the crossover. Policy calibrated.",
+            "short",
+            (Query(f"{P}_scale_factor{{{PAIR}}}", "{{path}}"),),
+            minimum=None,
+        ),
+        Panel(
+            "Age of the accept length",
+            "Time since it was measured, which needs requests on the speculative engine. The older, the "
+            "nearer is that in use to the calibrated one. Policy calibrated.",
+            "s",
+            (Query(f"{P}_accept_length_age_seconds{{{PAIR}}}", "age"),),
+        ),
+        Panel(
+            "Speculation does harm",
+            "Degraded: left for this reason although its engine looks healthy, and tried again later.",
+            "none",
+            (Query(f"{P}_degraded{{{PAIR}}}", "{{reason}}"),),
+            kind="timeline",
+            minimum=None,
+            states={"0": ("green", "well"), "1": ("red", "degraded")},
         ),
         Panel(
             "Share of time mixed",

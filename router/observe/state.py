@@ -142,6 +142,11 @@ class StateCollector(Collector):
             "Accept length that speculation needs to tie at the present load.",
             known.break_even,
         )
+        yield self._single(
+            "accept_length_in_use",
+            "Accept length that decides: the measured one, aged towards that of the calibration.",
+            known.accept_length,
+        )
         if known.accept_length_age is not None:
             yield self._single(
                 "accept_length_age_seconds",

@@ -7,10 +7,15 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from router.core.words import Path
+from router.calibration import dump_calibration
+from router.core.calibration import Key
+from router.core.words import Path, Placement
+from router.sim import load_profile
+from router.sim.calibrated import calibration_of
 from tests.cases.kit.router import RouterProcess
 from tests.dashboards.prometheus import Prometheus
 from tests.soak.__main__ import client
@@ -18,24 +23,32 @@ from tests.soak.clients import Tally
 from tests.soak.engines import EngineProcess
 
 # Two scrapes, a rate interval of four, and a switch each way.
-LOAD_SECONDS = 45.0
+LOAD_SECONDS = 50.0
+# Of any engines, as the profile's name is not that of the model that they serve.
+KEY = Key(placement=Placement.SHARED)
 
 
 async def _wave(router: RouterProcess) -> None:
-    """Many clients, then few: one switch up and one down, over and over until the time is up."""
+    """Few clients, many, none: switches up and down, over and over until the time is up.
+
+    Without a request in flight a switch has no price, so the way down is sure once the dwell is over.
+    """
     end = time.monotonic() + LOAD_SECONDS
     while time.monotonic() < end:
-        for count, seconds in ((24, 7.0), (2, 8.0)):
+        for count, seconds in ((2, 5.0), (24, 7.0), (0, 5.0)):
             until = min(end, time.monotonic() + seconds)
             await asyncio.gather(
                 *(client(router.data_port, random.Random(seed), Tally(), until) for seed in range(count))
             )
+            await asyncio.sleep(until - time.monotonic())
 
 
 @pytest.fixture(scope="package")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """Prometheus after a while of load; load goes on while tests look."""
     folder = tmp_path_factory.mktemp("stack")
+    calibration = folder / "calibration.yaml"
+    calibration.write_text(dump_calibration(replace(calibration_of(load_profile("strong")), key=KEY)))
     engines = {path: EngineProcess(path) for path in Path}
 
     async def start() -> RouterProcess:
@@ -46,7 +59,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             engines[Path.BASELINE].url,
             {
                 "admin": {"allowed_hosts": ["router"]},
-                "policy": {"high": 8, "low": 3, "dwell": "2s", "smoothing": "500ms"},
+                "policy": {"kind": "calibrated", "calibration": str(calibration), "smoothing": "500ms"},
             },
         )
         await router.start()

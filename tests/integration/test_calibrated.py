@@ -54,6 +54,7 @@ async def test_it_switches_with_its_inputs_told_and_recorded(
     assert online > crossover, "the engine says 2.1, the calibration 2.0"
     assert metrics.sum("scale_factor", path="speculative") == 1
     assert metrics.sum("break_even_accept_length") > 2.0
+    assert metrics.sum("accept_length_in_use") == pytest.approx(2.1, abs=0.02), "measured seconds ago"
     assert metrics.sum("threshold", bound="high") == 1.25 * online
     assert metrics.sum("shadow_switches_total", reason="high") == 1
     state = await router.status()

@@ -9,14 +9,19 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from router.calibration import dump_calibration
+from router.core.calibration import Key
 from router.core.words import Path as RoutePath
+from router.core.words import Placement
+from router.sim import load_profile
+from router.sim.calibrated import calibration_of
 from tests.cases.kit.router import RouterProcess, free_port
 from tests.cases.kit.waiting import until
 from tests.dashboards.prometheus import Prometheus
@@ -39,7 +44,7 @@ async def running(folder: Path) -> AsyncIterator[Stack]:
     """Start it all under the demo's load; at the end nothing is left."""
     ports = {path: free_port() for path in RoutePath}
     decisions = folder / "decisions.jsonl"
-    policy = (await asyncio.to_thread(_demo))["policy"]
+    policy = await asyncio.to_thread(_policy, folder / "calibration.yaml")
     with contextlib.ExitStack() as stack:
         options = [word for path, port in ports.items() for word in (f"--{path.value}-port", str(port))]
         stack.enter_context(_process("-m", "router", "sim", "--profile", "strong", *options))
@@ -79,8 +84,12 @@ def _process(*arguments: str) -> Iterator[None]:
             process.wait()
 
 
-def _demo() -> Any:
-    return yaml.safe_load(DEMO.read_text())
+def _policy(calibration: Path) -> dict[str, Any]:
+    """Calibrated to the engines, so that every panel has something to show; the demo's limits otherwise."""
+    made = calibration_of(load_profile("strong"))
+    calibration.write_text(dump_calibration(replace(made, key=Key(placement=Placement.SHARED))))
+    demo: dict[str, Any] = yaml.safe_load(DEMO.read_text())["policy"]
+    return {**demo, "kind": "calibrated", "calibration": str(calibration)}
 
 
 def _listens(port: int) -> bool:
