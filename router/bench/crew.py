@@ -64,6 +64,11 @@ class Crew:
         await asyncio.gather(*(_dismiss(hand) for hand in self._hands))
         self._hands.clear()
 
+    @property
+    def pids(self) -> list[int]:
+        """Of the processes."""
+        return [hand.process.pid for hand in self._hands]
+
     def begin(self, load: Load) -> Running:
         """Split a load over the processes and start it; one that still goes on there is cut."""
         size = min(len(self._hands), load.slots) if load.slots else len(self._hands)
@@ -152,7 +157,8 @@ async def _ending(hand: _Hand) -> str:
 
 def _send(hand: _Hand, order: Order) -> None:
     assert hand.process.stdin is not None
-    hand.process.stdin.write(frame(order))
+    if not hand.process.stdin.is_closing():  # a process that died is told of by whoever waits for it
+        hand.process.stdin.write(frame(order))
 
 
 async def _dismiss(hand: _Hand) -> None:
