@@ -18,8 +18,10 @@ LONGEST_WARM_UP = 60.0
 # A window shorter than a request would see too few prompts, so it lasts until as many requests have ended as
 # were open when it began; but so many times its wanted length at most.
 LONGEST_WINDOW = 6.0
-# A client process that computes for so much of the time is what is measured.
+# A client process that computes for so much of the time, or that comes so many seconds too late to what it
+# wants to do, measures itself. The second also happens where others take the processor from it.
 CLIENT_LIMIT = 0.85
+LATE_LIMIT = 0.005
 # An open loop does not stand if more requests are open at its end than at its beginning, by so many standard
 # deviations of what chance does.
 GROWTH = 2.5
@@ -48,6 +50,7 @@ class Seen:
         client_busy: share of the window in which the busiest client process computed.
         notes: what a reader should know.
         problems: why it must not be used, but for failures.
+        client_late: mean seconds by which the latest client process came too late to its own alarms.
     """
 
     figures: Figures
@@ -55,6 +58,7 @@ class Seen:
     client_busy: float
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    client_late: float = 0.0
 
 
 class Held:
@@ -70,7 +74,7 @@ class Held:
         self._running = running
         self._load = load
         self._clock = clock
-        self._busy = 0.0
+        self._busy = self._late = 0.0
         self._settled = True
 
     async def warm(self, seconds: float) -> None:
@@ -109,7 +113,8 @@ class Held:
             whole = sum(each.done for each in last) >= wanted
             if now - begin >= seconds * (1.0 if whole else LONGEST_WINDOW):
                 break
-        self._busy = _busiest(first, last)
+        self._busy = _most(first, last, lambda each: (each.cpu, each.at))
+        self._late = _most(first, last, lambda each: (each.late, each.beats))
         return Window(begin, now)
 
     def stop(self) -> None:
@@ -130,11 +135,15 @@ class Held:
         notes, problems = [], []
         if self._busy >= CLIENT_LIMIT:
             problems.append(f"the client is at its limit ({self._busy:.0%} of a core): use more processes")
+        elif self._late >= LATE_LIMIT:
+            problems.append(
+                f"the client is {1000 * self._late:.0f} ms late on average: leave it more of the processor"
+            )
         if not self._settled:
             notes.append(f"the load did not stand after {LONGEST_WARM_UP:g} s, and was measured all the same")
         if self._load.rate and grows(samples, window, found.in_flight):
             problems.append("more came than was served: the requests in flight grew all the time")
-        return Seen(found, window, self._busy, tuple(notes), tuple(problems))
+        return Seen(found, window, self._busy, tuple(notes), tuple(problems), self._late)
 
 
 async def measure(crew: Crew, load: Load, pace: Pace, clock: Callable[[], float]) -> Seen:
@@ -150,8 +159,10 @@ async def measure(crew: Crew, load: Load, pace: Pace, clock: Callable[[], float]
         raise
 
 
-def _busiest(first: list[Status], last: list[Status]) -> float:
-    return max((b.cpu - a.cpu) / max(1e-9, b.at - a.at) for a, b in zip(first, last, strict=True))
+def _most(first: list[Status], last: list[Status], of: Callable[[Status], tuple[float, float]]) -> float:
+    """The most that one quantity grew by another in any process."""
+    pairs = [(of(a), of(b)) for a, b in zip(first, last, strict=True)]
+    return max((b[0] - a[0]) / max(1e-9, b[1] - a[1]) for a, b in pairs)
 
 
 def grows(samples: Sequence[Sample], window: Window, in_flight: float) -> bool:

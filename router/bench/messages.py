@@ -76,6 +76,7 @@ class Status(msgspec.Struct, frozen=True, tag=True):
     Attributes:
         at: monotonic seconds, the same clock in all processes of a machine.
         cpu: seconds of processor time that the client process has used.
+        late: seconds, summed up, by which it came too late to its own alarms, of which there were `beats`.
         chunks: pieces of answers that have arrived.
         warm: slots that have seen a first token or a failure; in an open loop, 1 once the first has ended.
         open: requests that wait for the rest of their answer.
@@ -84,6 +85,8 @@ class Status(msgspec.Struct, frozen=True, tag=True):
 
     at: float
     cpu: float
+    late: float
+    beats: int
     chunks: int
     warm: int
     open: int

@@ -41,6 +41,7 @@ def row(cell: Cell) -> dict[str, Value]:
         "seconds": found.seconds,
         "drain_seconds": found.drain_seconds,
         "client_busy": seen.client_busy,
+        "client_late": seen.client_late,
         "notes": list(seen.notes),
         "problems": list(seen.problems),
     }

@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 
 from router.bench.call import Client, Prompt, body
-from router.bench.messages import Load, Sample, Status
+from router.bench.messages import Load, Sample
 
 # A slot whose request failed does not hammer.
 PAUSE_AFTER_FAILURE = 0.2
@@ -23,21 +23,22 @@ class Maker:
     Args:
         load: what to do.
         clock: monotonic seconds.
-        cpu: seconds of processor time this process has used.
+
+    Attributes:
+        open, failed: see `Status`.
     """
 
-    def __init__(self, load: Load, clock: Callable[[], float], cpu: Callable[[], float]) -> None:
+    def __init__(self, load: Load, clock: Callable[[], float]) -> None:
         self._load = load
         self._clock = clock
-        self._cpu = cpu
         self._client = Client(load.address, load.answers.timeout, clock)
         self._most = load.answers.max_tokens
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self._samples: list[Sample] = []
         self._warm: set[int] = set()
-        self._open = 0
-        self._failed = 0
+        self.open = 0
+        self.failed = 0
 
     def start(self) -> None:
         """Begin to send."""
@@ -64,10 +65,20 @@ class Maker:
         self._client.close()
         return self._samples
 
-    def status(self) -> Status:
-        """How it is coming on."""
-        done, warm = len(self._samples), len(self._warm)
-        return Status(self._clock(), self._cpu(), self._client.chunks, warm, self._open, done, self._failed)
+    @property
+    def chunks(self) -> int:
+        """Pieces of answers that have arrived."""
+        return self._client.chunks
+
+    @property
+    def warm(self) -> int:
+        """See `Status`."""
+        return len(self._warm)
+
+    @property
+    def done(self) -> int:
+        """Requests that have ended."""
+        return len(self._samples)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
@@ -106,13 +117,13 @@ class Maker:
     async def _ask(self, prompt: Prompt, most: int, slot: int | None = None) -> Sample:
         load = self._load
         sent = body(load.address, load.answers, prompt, most)
-        self._open += 1
+        self.open += 1
         try:
             sample = await self._client.ask(sent, _ignore if slot is None else partial(self._warm.add, slot))
         finally:
-            self._open -= 1
+            self.open -= 1
         self._samples.append(sample)
-        self._failed += sample.problem is not None
+        self.failed += sample.problem is not None
         return sample
 
     def _prompt(self, number: int) -> Prompt:

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from router.bench import cell
 from router.bench.cell import Pace, measure
 from router.bench.crew import ClientDied, Crew
 from router.bench.messages import Address, Answers, Load
@@ -75,6 +76,22 @@ async def test_so_many_are_in_flight(slots: int, crew: Crew, a: FakeEngine) -> N
     assert a.open_requests() == 0
 
 
+async def test_clients_at_their_limit_say_so(
+    crew: Crew, a: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a limit that any work reaches: what the processes report of themselves arrives."""
+    a.script = answering
+    monkeypatch.setattr(cell, "CLIENT_LIMIT", 1e-4)
+    seen = await measure(crew, load(a, 2), PACE, time.monotonic)
+    assert [problem.split(" (")[0] for problem in seen.problems] == ["the client is at its limit"]
+    monkeypatch.setattr(cell, "CLIENT_LIMIT", 1.0)
+    monkeypatch.setattr(cell, "LATE_LIMIT", 1e-6)
+    seen = await measure(crew, load(a, 2), PACE, time.monotonic)
+    assert [problem.split(" late")[0] for problem in seen.problems] == [
+        f"the client is {1000 * seen.client_late:.0f} ms"
+    ]
+
+
 async def test_no_prompt_is_asked_twice(crew: Crew, a: FakeEngine) -> None:
     """As long as there are enough: a prefix cache would answer the second time."""
     a.script = answering
@@ -127,11 +144,11 @@ async def test_a_client_process_that_dies_ends_the_cell(errors: Errors, a: FakeE
     a.script = answering
     async with Crew(2) as crew:
         began = time.monotonic()
-        cell = asyncio.ensure_future(measure(crew, load(a, 4), Pace(60.0, 0.1), time.monotonic))
+        dying = asyncio.ensure_future(measure(crew, load(a, 4), Pace(60.0, 0.1), time.monotonic))
         await a.wait_requests(8)
         pids = crew.pids
         os.kill(pids[0], signal.SIGKILL)
         with pytest.raises(ClientDied, match="ended by itself \\(killed by SIGKILL\\)"):
-            await cell
+            await dying
         assert time.monotonic() - began < 20.0
     await until(lambda: not any(map(alive, pids)), 5.0, "the end of the client processes")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from router.bench.cell import CLIENT_LIMIT, LONGEST_WARM_UP, LONGEST_WINDOW, Held, grows
+from router.bench.cell import CLIENT_LIMIT, LATE_LIMIT, LONGEST_WARM_UP, LONGEST_WINDOW, Held, grows
 from router.bench.figures import Window
 from router.bench.messages import Load, Sample, Status
 from tests.support.clock import FakeClock
@@ -48,8 +48,18 @@ def held(*told: Told, of: Load | None = None) -> tuple[Held, FakeClock]:
 
 def steady(seconds: float, **changed: float) -> Status:
     """Four slots at work from the start: a hundred pieces and two answers a second, a tenth of a core."""
-    status = Status(1000.0 + seconds, 0.1 * seconds, int(100 * seconds), 4, 4, int(2 * seconds), 0)
-    return Status(**{**{name: getattr(status, name) for name in status.__struct_fields__}, **changed})
+    usual: dict[str, float] = {
+        "at": 1000.0 + seconds,
+        "cpu": 0.1 * seconds,
+        "late": 0.05 * seconds,  # a millisecond each
+        "beats": 50 * seconds,
+        "chunks": int(100 * seconds),
+        "warm": 4,
+        "open": 4,
+        "done": int(2 * seconds),
+        "failed": 0,
+    }
+    return Status(**{**usual, **changed})  # type: ignore[arg-type]
 
 
 async def warmed(*told: Told, of: Load | None = None, seconds: float = 2.0) -> float:
@@ -154,6 +164,16 @@ async def test_a_client_at_its_limit_is_a_problem(share: float, limit: bool) -> 
     seen = one.seen([], window)
     assert seen.client_busy == pytest.approx(share)
     said = [f"the client is at its limit ({share:.0%} of a core): use more processes"]
+    assert list(seen.problems) == (said if limit else [])
+
+
+@pytest.mark.parametrize(("late", "limit"), [(LATE_LIMIT - 0.001, False), (LATE_LIMIT + 0.001, True)])
+async def test_a_client_that_is_late_is_a_problem(late: float, limit: bool) -> None:
+    """Others may take the processor from it; then it is not busy, and its times are wrong all the same."""
+    one, _ = held(steady, lambda t: steady(t, late=late * 50 * t))
+    seen = one.seen([], await one.window(8.0))
+    assert seen.client_late == pytest.approx(late)
+    said = ["the client is 6 ms late on average: leave it more of the processor"]
     assert list(seen.problems) == (said if limit else [])
 
 

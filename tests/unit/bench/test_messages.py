@@ -20,7 +20,7 @@ from router.bench.messages import (
 )
 from tests.unit.bench.build import load, sample
 
-STATUS = Status(12.5, 0.25, 1000, 4, 3, 7, 1)
+STATUS = Status(12.5, 0.25, 0.125, 600, 1000, 4, 3, 7, 1)
 RESULT = Result([sample(1.0, 2.0, 5, chunks=[1.5, 1.75]), sample(1.0, 3.0, problem="timeout")])
 
 

@@ -18,7 +18,7 @@ COLUMNS = {
     *("tokens_per_second", "tokens_per_second_error", "tokens_per_second_each", "requests_per_second"),
     *("in_flight", "speculative_share", "accept_length", "engine_running"),
     *("prompt_tokens", "cached_tokens", "output_tokens", "seconds", "drain_seconds"),
-    *("client_busy", "notes", "problems"),
+    *("client_busy", "client_late", "notes", "problems"),
     *(f"{name}_{place}" for name in ("ttft", "tpot", "gap", "latency") for place in ("p50", "p90", "p99")),
 }
 FAILED = bad_figures({"timeout": 2, "status 503": 28})
