@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import structlog
 from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
 from router import __version__
@@ -24,6 +25,7 @@ from router.control.client import Endpoint, make_client
 from router.control.monitor import EngineMonitor
 from router.control.wiring import Wiring
 from router.core.load import EngineLoad, Readings
+from router.core.pair import Pair
 from router.core.words import Path
 from router.lifetime import Current, Port, Router
 from router.observe.cost import MixedCost
@@ -116,7 +118,7 @@ def build_router(config: Config) -> Router:
         services,
         data_port,
         _port(config, data_port, server.host, server.port, "data"),
-        _port(config, admin_app, admin.host, admin.port, "admin"),
+        _port(config, of_now(services.pair, admin_app), admin.host, admin.port, "admin"),
         build_monitors(config, services, readings, wiring, watch, client, log),
         client,
         watch,
@@ -126,6 +128,19 @@ def build_router(config: Config) -> Router:
         current,
         log,
     )
+
+
+def of_now(pair: Pair, app: ASGIApp) -> ASGIApp:
+    """`app`, with the pair evaluated before each request: what it says is of that moment.
+
+    Requests that end are followed by an evaluation, but only when all that end at a moment have ended.
+    """
+
+    async def evaluated(scope: Scope, receive: Receive, send: Send) -> None:
+        pair.evaluate()
+        await app(scope, receive, send)
+
+    return evaluated
 
 
 def build_monitors(
