@@ -83,8 +83,13 @@ class Attempt:
     body: HeldBody
     make_scanner: Callable[[Decision, bool], Scanner]
 
-    async def run(self, head: bytes, *, fresh: bool) -> Effect:
+    async def run(self, target: bytes, *, fresh: bool, context: Headers | None = None) -> Effect:
         """Relay the engine's answer.
+
+        Args:
+            target: path and query.
+            fresh: on a new connection.
+            context: of a trace, in place of the client's.
 
         Returns:
             What the answer says about the engine.
@@ -96,7 +101,10 @@ class Attempt:
         try:
             self.watchdog.start(connection)
             self.progress.first_byte_at = None  # a refusal that is being repeated elsewhere was no answer
-            await connection.send(head, self.body.data)
+            body = self.body.data
+            head = request_head(self.link, target, self.client, len(body), context)
+            await connection.send(head, body)
+            del head, body  # neither is held while the answer passes
             return await self._answer(connection)
         finally:
             self.watchdog.connection = None
@@ -192,6 +200,7 @@ class Attempt:
         self.client.streaming = streamed
         self.body.release()
         self.client.start(connection.status, headers + route_headers(self.decision))
+        connection.headers = []  # not held while the answer passes
 
     async def _relay(self, connection: Connection, data: bytes, streamed: bool) -> None:
         scanner = self.progress.scanner = self.make_scanner(self.decision, streamed)

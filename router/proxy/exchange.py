@@ -21,7 +21,7 @@ from router.core.rid import RID_ROUTES, splice_rid
 from router.core.routes import Route
 from router.core.scan import Scanner, Usage
 from router.core.words import Outcome
-from router.proxy.attempt import Attempt, Progress, event_failure, request_head, route_headers
+from router.proxy.attempt import Attempt, Progress, event_failure, route_headers
 from router.proxy.body import HeldBody
 from router.proxy.client import Client
 from router.proxy.queue import Turn
@@ -181,12 +181,10 @@ class Exchange:
             link, decision, self._client, self._watchdog, self._progress, replayable, body, self._scanner
         )
         if self._trace is None:
-            head = request_head(link, self._target, self._client, len(body.data))
-            self._report(await attempt.run(head, fresh=fresh))
+            self._report(await attempt.run(self._target, fresh=fresh))
             return
         with self._trace.attempt(decision, fresh=fresh) as context:
-            head = request_head(link, self._target, self._client, len(body.data), context)
-            self._report(await attempt.run(head, fresh=fresh))
+            self._report(await attempt.run(self._target, fresh=fresh, context=context))
 
     def _scanner(self, decision: Decision, streamed: bool) -> Scanner:
         """What looks on while the answer passes, which it is about to."""

@@ -40,6 +40,18 @@ class HeadLimits:
 class GuardedProtocol(HttpToolsProtocol):
     """One client connection."""
 
+    # Beside uvicorn's attributes: with more than 30 in one place an object has a dictionary of its own, 2 KB.
+    __slots__ = (
+        "_head",
+        "_head_begun",
+        "_head_size",
+        "_head_timer",
+        "_in_head",
+        "_linger_timer",
+        "_muted",
+        "_wire",
+    )
+
     def __init__(
         self,
         config: Config,
@@ -57,7 +69,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
         self._muted = False
-        self._wire: Wire
 
     # ---- connection
 
