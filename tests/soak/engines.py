@@ -12,10 +12,11 @@ from tests.cases.kit.waiting import until
 
 
 class EngineProcess:
-    """`spec-router sim` of which only the engine of `path` is used."""
+    """`spec-router sim` of which only the engine of `path` is used; `profile` is a name or a file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, profile: object = "strong") -> None:
         self.path = path
+        self._profile = str(profile)
         self.port = free_port()
         self._other = free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -32,7 +33,7 @@ class EngineProcess:
 
     def _spawn(self) -> None:
         mine, other = f"--{self.path.value}-port", f"--{self.path.other.value}-port"
-        command = [sys.executable, "-m", "router", "sim", "--profile", "strong", "--seed", "7"]
+        command = [sys.executable, "-m", "router", "sim", "--profile", self._profile, "--seed", "7"]
         self._process = subprocess.Popen(
             [*command, mine, str(self.port), other, str(self._other)], stdout=subprocess.DEVNULL
         )
