@@ -65,7 +65,7 @@ class Measure:
             return UNKNOWN
         made = self._made.get(path)
         if made is None or made[0] is not latest:
-            rate = found.tokens_per_second()
-            made = latest, PathLive(0, latest.at, rate, latest.accept_length, latest.cache_hits)
+            rate, prompts = found.tokens_per_second(), found.prefilled_per_second()
+            made = latest, PathLive(0, latest.at, rate, latest.accept_length, latest.cache_hits, prompts)
             self._made[path] = made
         return made[1]

@@ -50,6 +50,7 @@ class LoadReader:
             generation_tokens=counted.generation_tokens,
             accept_length=counted.accept_length,
             cache_hits=counted.cache_hits,
+            prefilled_tokens=counted.prefilled_tokens,
             stamp=said.stamp,
         )
 

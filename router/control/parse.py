@@ -35,6 +35,7 @@ class Gauges:
     generation_tokens: float | None = None
     accept_length: float | None = None
     cache_hits: float | None = None
+    prefilled_tokens: float | None = None
 
 
 def read_loads(body: bytes) -> Loads:
@@ -118,9 +119,11 @@ def read_gauges(body: bytes) -> Gauges:
 
     `realtime_tokens_total{mode="decode"}` grows while requests run; `generation_tokens_total` only when
     one ends, so its rate jumps, and it serves where the former is absent. The accept length of a plain
-    engine, or of one that has not decoded yet, reads 0, which means unknown.
+    engine, or of one that has not decoded yet, reads 0, which means unknown. `mode="prefill_compute"` counts
+    the prompt tokens that no cache had.
     """
     decoded = _by_rank(_samples(body, b"realtime_tokens_total"), mode="decode")
+    prefilled = _by_rank(_samples(body, b"realtime_tokens_total"), mode="prefill_compute")
     finished = _by_rank(_samples(body, b"generation_tokens_total"))
     lengths = [value for value in _by_rank(_samples(body, b"spec_accept_length")) if value > 0.0]
     counted = decoded or finished
@@ -129,6 +132,7 @@ def read_gauges(body: bytes) -> Gauges:
         generation_tokens=sum(counted) if counted else None,
         accept_length=sum(lengths) / len(lengths) if lengths else None,
         cache_hits=sum(hits) / len(hits) if hits else None,
+        prefilled_tokens=sum(prefilled) if prefilled else None,
     )
 
 

@@ -38,26 +38,26 @@ class Band:
     settles_at: float | None = None
 
 
-def band(calibration: Calibration, accept_length: float, z: float = Z) -> Band:
-    """The watermarks at this accept length (of an engine as fast as calibrated)."""
-    found = calibration.crossover(accept_length)
+def band(calibration: Calibration, accept_length: float, z: float = Z, mix: float = 0.0) -> Band:
+    """The watermarks at this accept length (of an engine as fast as calibrated) and mix of prompts."""
+    found = calibration.crossover(accept_length, mix)
     if found.reach is Reach.NONE:
         return Band(found, 1.0, None)
     if found.reach is Reach.ALWAYS:
         return Band(found, None, float(calibration.limit))
     high = UP * found.n
-    settled = settles_at(calibration, accept_length, high)
+    settled = settles_at(calibration, accept_length, high, mix)
     low = min(DOWN * found.n, settled - z * math.sqrt(settled))
     return Band(found, high, max(LEAST_LOW, low), settled)
 
 
-def settles_at(calibration: Calibration, accept_length: float, high: float) -> float:
+def settles_at(calibration: Calibration, accept_length: float, high: float, mix: float = 0.0) -> float:
     """N_eq: the least n at which the baseline gives what speculation gives at `high`; at most `high`."""
-    wanted = calibration.tokens_per_second(Path.SPECULATIVE, high, accept_length)
+    wanted = calibration.tokens_per_second(Path.SPECULATIVE, high, accept_length, mix)
     low = 0.0
     for _ in range(40):
         middle = (low + high) / 2
-        if calibration.tokens_per_second(Path.BASELINE, middle) < wanted:
+        if calibration.tokens_per_second(Path.BASELINE, middle, None, mix) < wanted:
             low = middle
         else:
             high = middle

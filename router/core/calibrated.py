@@ -6,8 +6,11 @@ engines really are (`router.core.learned`). Two rules ask for a change of the pa
 * **band**: N ≥ 1.25 N* goes up at once; smoothed N ≤ low comes back after the dwell. Only if the gain over
   the time for which load is expected to want the other path beats the price of the switch. What will be
   gained is judged by the demand of the last minute, for a burst or a lull is soon over.
-* **regret**: staying on the worse path costs a little all the time. Once that has added up to the price of
-  a switch, switching was the better choice, however near to the crossover the load is.
+* **regret**: staying on the worse path costs a little all the time, to each request in flight. Once that
+  has added up to the price of a switch, switching was the better choice, however near to the crossover it is.
+
+What prompts take of an engine's time is no time for decoding, whichever engine it is: gains, watermarks and
+prices are those of the mix of prompts and answers that the engines report.
 """
 
 from __future__ import annotations
@@ -15,14 +18,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from router.core.band import Band, band
+from router.core.band import Band, Z, band
 from router.core.calibration import Calibration, Reach
 from router.core.learned import ACCEPT_SETTLES, Learned, learn
 from router.core.policy import Inputs, PolicyState, Snapshot, Switch, observe_n, settle
 from router.core.price import Price, Tariff, gain
 from router.core.words import Path, SwitchReason
 
-VERSION = "calibrated/1"
+VERSION = "calibrated/2"
 
 # A gain smaller than this is within the noise of the accept length and counts as none.
 LEAST_GAIN = 0.02
@@ -34,6 +37,8 @@ PATIENCE = 3.0
 MEMORY = 120.0
 # A share by which the accept length must have moved for the watermarks to be computed anew.
 GRAIN = 0.001
+# The same of the mix of prompts, which moves far less.
+MIX_GRAIN = 0.05
 FREE = Price(0.0, 0.0)
 LONGEST_STAY = 3600.0
 STAY_WEIGHT = 0.5
@@ -118,26 +123,35 @@ class CalibratedPolicy:
         lost = 0.0
         if learned.rate > 0.0:
             lost = gain(state.regime.other, learned.effective, learned.hurdle) - LEAST_GAIN
-        demand, watched = learned.demand, learned.watched
+        demand, usual, watched = learned.demand, learned.usual, learned.watched
         if passed and not seen.live.mixed:
             # A plain mean at first, so that what came before the first look does not count.
             watched = min(MEMORY, watched + passed)
-            demand += (learned.rate - demand) * min(1.0, passed / watched)
+            share = min(1.0, passed / watched)
+            demand += (learned.rate - demand) * share
+            usual += (state.last_n - usual) * share
+        # A second is lost by everybody who waits.
+        lost *= state.last_n / max(1.0, usual)
         learned = self.marked(learned, seen.now)
         return learned.reckoned(
             regret=0.0 if state.detour else max(0.0, learned.regret + lost * passed),
-            hurdle=self.tariff.hurdle(seen.n),
-            rate=self.tariff.rate(state.active, min(seen.n, self.calibration.limit), learned.effective),
+            hurdle=self.tariff.hurdle(seen.n, learned.effective, learned.mix),
+            rate=self.tariff.rate(
+                state.active, min(seen.n, self.calibration.limit), learned.effective, learned.mix
+            ),
             demand=demand,
+            usual=usual,
             watched=watched,
         )
 
     def marked(self, learned: Learned, now: float) -> Learned:
         """With the watermarks for the accept length of now."""
-        effective = self._effective(learned, now)
-        if learned.band is not None and abs(effective - learned.effective) <= GRAIN * effective:
+        effective, mix = self._effective(learned, now), learned.traffic.mix(self.calibration.workload)
+        same = abs(effective - learned.effective) <= GRAIN * effective
+        if learned.band is not None and same and abs(mix - learned.mix) <= MIX_GRAIN * mix:
             return learned
-        return replace(learned, band=band(self.calibration, effective), effective=effective)
+        marks = band(self.calibration, effective, mix=mix)
+        return replace(learned, band=marks, effective=effective, mix=mix)
 
     def _effective(self, learned: Learned, now: float) -> float:
         """The accept length that engines as fast as calibrated would need for the same advantage."""
@@ -161,27 +175,31 @@ class CalibratedPolicy:
             return None, FREE
         if not seen.n:
             return "band", FREE  # nothing to drain, and nothing to wait for
-        price = self.tariff.price(to, seen.n, seen.live.of(state.regime).active, learned.effective)
+        price = self.tariff.price(
+            to, seen.n, seen.live.of(state.regime).active, learned.effective, learned.mix
+        )
         least = max(LEAST_PRICE, price.seconds)
         if learned.regret >= PATIENCE * least:
             return "regret", price
-        if self._forecast(to, learned) * (learned.stay(to) - price.drain) < least:
+        if self._forecast(to, seen.n, learned) * (learned.stay(to) - price.drain) < least:
             return None, price
         if beyond:
             return "band", price
         return ("regret" if learned.regret >= least else None), price
 
-    def _forecast(self, to: Path, learned: Learned) -> float:
+    def _forecast(self, to: Path, n: int, learned: Learned) -> float:
         """The relative gain that going to the path will bring.
 
-        It is that at the load with which the path meets the demand of the last minute: a burst or a lull is
-        soon over. But overload must be met at once, so going up the load of now counts half.
+        It is that at the load with which the path meets the demand of the last minutes: a burst or a lull is
+        soon over. But overload must be met at once, so going up the load of now counts as well: each of the
+        two by its requests, as far as they are more than the noise of a steady load.
         """
-        settled = self.tariff.settles_at(to, learned.demand, learned.effective)
-        lasting = gain(to, learned.effective, self.tariff.hurdle(settled))
+        settled = self.tariff.settles_at(to, learned.demand, learned.effective, learned.mix)
+        lasting = gain(to, learned.effective, self.tariff.hurdle(settled, learned.effective, learned.mix))
         if to is Path.SPECULATIVE:
             return lasting
-        return (gain(to, learned.effective, learned.hurdle) + lasting) / 2
+        sure = max(settled, n - Z * math.sqrt(n))
+        return (sure * gain(to, learned.effective, learned.hurdle) + settled * lasting) / (sure + settled)
 
     def _turned(self, state: PolicyState, seen: Snapshot, learned: Learned) -> Learned:
         """What is remembered when the regime changes."""
@@ -203,7 +221,7 @@ class CalibratedPolicy:
         return now - (now if learned.regime_since is None else learned.regime_since)
 
     def _inputs(self, seen: Snapshot, learned: Learned, rule: str, price: Price, to: Path) -> Inputs:
-        marks = learned.band or band(self.calibration, learned.effective)
+        marks = learned.band or band(self.calibration, learned.effective, mix=learned.mix)
         return Inputs(
             policy=VERSION,
             rule=rule,
@@ -215,7 +233,7 @@ class CalibratedPolicy:
             high=marks.high,
             low=marks.low,
             gain=gain(to, learned.effective, learned.hurdle),
-            forecast=self._forecast(to, learned),
+            forecast=self._forecast(to, seen.n, learned),
             stay=learned.stay(to),
             price=price.seconds,
             drain=price.drain,

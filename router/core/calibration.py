@@ -136,6 +136,11 @@ class Workload:
     prompt_tokens: float = 0.0
     output_tokens: float = 200.0
 
+    @property
+    def mix(self) -> float:
+        """Prompt tokens for each output token."""
+        return self.prompt_tokens / self.output_tokens
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -209,12 +214,22 @@ class Calibration:
         """Seconds of a step (speculative: of a cycle) with n requests in it."""
         return self.path(path).curve.at(n)
 
-    def tokens_per_second(self, path: Path, n: float, accept_length: float | None = None) -> float:
-        """Aggregate output tokens per second of the path alone with n requests in it."""
+    def tokens_per_second(
+        self, path: Path, n: float, accept_length: float | None = None, mix: float = 0.0
+    ) -> float:
+        """Aggregate output tokens per second of the path alone with n requests in it.
+
+        Args:
+            mix: prompt tokens computed for each output token, beyond those of the sweep.
+        """
         gain = 1.0
         if path is Path.SPECULATIVE:
             gain = self.accept_length if accept_length is None else accept_length
-        return n * gain / self.step_seconds(path, n)
+        return self.mixed_in(path, n * gain / self.step_seconds(path, n), mix)
+
+    def mixed_in(self, path: Path, rate: float, mix: float) -> float:
+        """What is left of a throughput when prompts take their part of the time."""
+        return rate / (1.0 + mix * self.path(path).prefill_seconds_per_token * rate) if mix else rate
 
     def break_even_at(self, n: float) -> float:
         """a*(n): the accept length at which both engines give the same throughput."""
@@ -248,14 +263,14 @@ class Calibration:
         drains = [*self.speculative.drain_seconds, *self.baseline.drain_seconds]
         return max(DRAIN_FLOOR, quantile(drains, 0.9)) if drains else DRAIN_FLOOR
 
-    def crossover(self, accept_length: float) -> Crossover:
-        """N* at this accept length.
+    def crossover(self, accept_length: float, mix: float = 0.0) -> Crossover:
+        """N* at this accept length and this mix of prompts; see `tokens_per_second`.
 
         Where speculation wins in several ranges, N* ends the prefix of them over which it wins most: each
         load counts by its relative gain and all loads alike on a logarithmic scale. A range far up that
         does not pay for the losses before it is left out.
         """
-        gains = [accept_length / ratio - 1.0 for ratio in self.break_even]
+        gains = self._gains(accept_length, mix)
         ranges = _winning(gains)
         if not ranges:
             return Crossover(Reach.NONE, 0.0, ())
@@ -267,6 +282,17 @@ class Calibration:
             return Crossover(Reach.ALWAYS, float(last), ranges)
         above, below = gains[last - 1], gains[last]
         return Crossover(Reach.PART, last + above / (above - below), ranges)
+
+    def _gains(self, accept_length: float, mix: float) -> list[float]:
+        """Relative gains of speculation at 1, 2, … requests."""
+        if not mix:
+            return [accept_length / ratio - 1.0 for ratio in self.break_even]
+        return [
+            self.tokens_per_second(Path.SPECULATIVE, n, accept_length, mix)
+            / self.tokens_per_second(Path.BASELINE, n, None, mix)
+            - 1.0
+            for n in range(1, self.limit + 1)
+        ]
 
 
 def _winning(gains: Sequence[float]) -> tuple[Range, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from router.core.calibrated import CalibratedPolicy
@@ -42,6 +43,7 @@ def insight(policy: Policy, state: PolicyState, n: int, now: float) -> Insight |
     calibration, marks = rules.calibration, learned.band
     scales = {path: learned.scale(path).factor for path in Path}
     slower = scales[Path.SPECULATIVE] / scales[Path.BASELINE]
+    hurdle = rules.tariff.hurdle(n, learned.effective, learned.mix)
     return Insight(
         calibration.crossover(calibration.accept_length).n,
         marks.crossover.n,
@@ -49,6 +51,6 @@ def insight(policy: Policy, state: PolicyState, n: int, now: float) -> Insight |
         marks.low,
         rules.accept_length(learned, now),
         learned.accept.age(now),
-        calibration.break_even_at(min(max(1, n), calibration.limit)) * slower,
+        math.exp(hurdle) * slower,
         scales,
     )

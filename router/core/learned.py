@@ -4,10 +4,9 @@
   value ages towards the calibrated prior with a half-life. A return to speculation that the measurement
   then disappoints doubles the half-life, so that a workload which speculates badly for good is tried ever
   more rarely; a return that lasts takes that back.
-* Two factors, one per path: how many times slower the engine is than calibrated. A sample counts only when
-  the path has been undisturbed for some seconds (on shared GPUs: the other one idle), its load is steady, no
-  breaker has opened lately and nobody else uses the engine. A factor stays within ½…2 and moves by 5 % a
-  minute at most.
+* Two factors, one per path: how many times slower the engine is than calibrated (`router.core.pace`). No
+  sample counts for a while after a breaker opened, or while somebody else uses the engine.
+* How much of the work is prompts (`router.core.traffic`).
 
 Values that are missing, not finite, or seen before teach nothing.
 """
@@ -21,6 +20,8 @@ from router.core.band import Band
 from router.core.calibration import Calibration
 from router.core.live import Live, PathLive
 from router.core.load import finite
+from router.core.pace import UNSEEN, Engine, Scale
+from router.core.traffic import QUIET, Traffic
 from router.core.words import Path, Placement
 
 # Seconds of smoothing: an engine's own accept length covers 40 steps and is noisy with few requests.
@@ -29,19 +30,7 @@ ACCEPT_SMOOTHING = 3.0
 ACCEPT_SETTLES = 3.0
 ACCEPT_MOST = 64.0
 MOST_DOUBTS = 6
-
-# An engine's rate is that of its last 5 seconds, so these are the first that no other work has touched.
-WARM = 10.0
-LEVEL_SMOOTHING = 2.5
-STEADY_SHARE = 0.25
 CALM_AFTER_FAULT = 60.0
-LEAST_ACCEPT = 1.2
-LEAST_SAMPLES = 5
-SAMPLE_WEIGHT = 0.1
-SAMPLE_CLIP = 0.3
-WIDEST = math.log(2.0)
-PACE = math.log(1.05) / 60.0
-LONGEST_PAUSE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,94 +79,6 @@ class AcceptLength:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """How many times slower an engine is than calibrated, as logarithms.
-
-    Attributes:
-        log: the factor in use.
-        target: what the samples say.
-        samples: how many there were.
-        at: time of the reading of the last sample.
-    """
-
-    log: float = 0.0
-    target: float = 0.0
-    samples: int = 0
-    at: float | None = None
-
-    @property
-    def factor(self) -> float:
-        """The factor in use: above 1 is slower than calibrated."""
-        return math.exp(self.log)
-
-    def take(self, ratio: float, at: float) -> Scale:
-        """With one sample: calibrated over measured throughput.
-
-        An outlier pulls no harder than `SAMPLE_CLIP`.
-        """
-        pull = max(-SAMPLE_CLIP, min(SAMPLE_CLIP, math.log(ratio) - self.target))
-        target = max(-WIDEST, min(WIDEST, self.target + SAMPLE_WEIGHT * pull))
-        moved = replace(self, target=target, samples=self.samples + 1, at=at)
-        if moved.samples < LEAST_SAMPLES or self.at is None:
-            return moved
-        most = PACE * min(LONGEST_PAUSE, at - self.at)
-        return replace(moved, log=self.log + max(-most, min(most, target - self.log)))
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """How undisturbed and how steady a path works.
-
-    Attributes:
-        since: time from which on it has had requests and nothing has slowed them; None: it has not.
-        level: its smoothed number of requests.
-        active: its number of requests at the last look.
-    """
-
-    since: float | None = None
-    level: float = 0.0
-    active: int = 0
-
-    def look(self, active: int, now: float, passed: float, *, disturbed: bool) -> Watch:
-        """With what is to be seen now, `passed` seconds after the last look."""
-        if not active or disturbed:
-            return IDLE
-        if self.since is None:
-            return Watch(now, float(active), active)
-        kept = math.exp(-passed / LEVEL_SMOOTHING)
-        return Watch(self.since, self.active + (self.level - self.active) * kept, active)
-
-    @property
-    def steady(self) -> bool:
-        """True if the load has been about what it is now."""
-        return abs(self.active - self.level) <= max(1.0, STEADY_SHARE * self.level)
-
-
-IDLE = Watch()
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """What is learned of one engine."""
-
-    scale: Scale = Scale()
-    watch: Watch = IDLE
-
-    def look(self, live: PathLive, now: float, passed: float, *, disturbed: bool) -> Engine:
-        """With what is to be seen of its load; see `Watch.look`."""
-        if self.watch is IDLE and not live.active:
-            return self
-        return Engine(self.scale, self.watch.look(live.active, now, passed, disturbed=disturbed))
-
-    def take(self, live: PathLive, now: float, gain: float, path: Path, calibration: Calibration) -> Engine:
-        """With what the reading says of its speed, if this moment teaches anything."""
-        if self.watch.since is None or live.at is None or live.at == self.scale.at:
-            return self  # most looks end here
-        ratio = _ratio(self.scale, self.watch, live, now, gain, path, calibration)
-        return self if ratio is None else Engine(self.scale.take(ratio, now), self.watch)
-
-
-@dataclass(frozen=True, slots=True)
 class Learned:
     """What the calibrated policy remembers beside the active path.
 
@@ -192,15 +93,18 @@ class Learned:
         hurdle: logarithm of the break-even accept length at the load of the last look.
         rate: tokens per second that the active path gives at that load, as calibrated.
         demand: its mean over the last seconds, `watched` of them so far.
-        regret: what staying has cost so far, in seconds of work.
+        usual: the mean of N over the same seconds.
+        regret: what staying has cost so far, in seconds of work of the usual number of requests.
         regime_since: since when load asks for the present path.
         returned_with: the accept length at the last return to speculation.
         stays: mean seconds that load asked for speculation, and for baseline.
+        traffic: prompt and output tokens of both engines.
+        mix: prompt tokens for each output token that `band` is for.
     """
 
     accept: AcceptLength = AcceptLength()
-    speculative: Engine = Engine()
-    baseline: Engine = Engine()
+    speculative: Engine = UNSEEN
+    baseline: Engine = UNSEEN
     looked_at: float | None = None
     calm_at: float | None = None
     faults: int = 0
@@ -214,9 +118,12 @@ class Learned:
     regime_since: float | None = None
     returned_with: float | None = None
     stays: tuple[float, float] = (60.0, 60.0)
+    traffic: Traffic = QUIET
+    mix: float = 0.0
+    usual: float = 0.0
 
     def reckoned(
-        self, *, hurdle: float, rate: float, demand: float, watched: float, regret: float
+        self, *, hurdle: float, rate: float, demand: float, usual: float, watched: float, regret: float
     ) -> Learned:
         """With other numbers for these; spelled out, for `replace` takes three times as long."""
         return Learned(
@@ -236,6 +143,9 @@ class Learned:
             self.regime_since,
             self.returned_with,
             self.stays,
+            self.traffic,
+            self.mix,
+            usual,
         )
 
     def scale(self, path: Path) -> Scale:
@@ -290,20 +200,7 @@ def learn(
         learned.regime_since,
         learned.returned_with,
         learned.stays,
+        learned.traffic.look(live, passed),
+        learned.mix,
+        learned.usual,
     )
-
-
-def _ratio(
-    scale: Scale, watch: Watch, live: PathLive, now: float, gain: float, path: Path, calibration: Calibration
-) -> float | None:
-    """Calibrated over measured throughput; None if this moment teaches nothing."""
-    rate, at = finite(live.tokens_per_second), finite(live.at)
-    if rate is None or at is None or rate <= 0 or watch.since is None or not watch.steady:
-        return None
-    if not watch.since + WARM <= at <= now or (scale.at is not None and at <= scale.at):
-        return None
-    if path is Path.SPECULATIVE and gain < LEAST_ACCEPT:
-        return None
-    if watch.level > calibration.path(path).curve.last:
-        return None  # nobody measured that; requests may well queue in the engine
-    return calibration.tokens_per_second(path, max(1.0, watch.level), gain) / rate

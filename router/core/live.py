@@ -17,6 +17,7 @@ class PathLive:
         tokens_per_second: generated over the last seconds.
         accept_length: recent tokens per cycle and request.
         cache_hits: share of recent prompt tokens that its prefix cache had, 0…1.
+        prefilled_per_second: prompt tokens computed over the last seconds, those of the cache left out.
     """
 
     active: int = 0
@@ -24,6 +25,7 @@ class PathLive:
     tokens_per_second: float | None = None
     accept_length: float | None = None
     cache_hits: float | None = None
+    prefilled_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ class EngineLoad:
         generation_tokens: tokens generated since the engine started.
         accept_length: recent tokens per speculative step (`sglang:spec_accept_length`).
         cache_hits: share of recent prompt tokens found in the prefix cache, 0…1 (`sglang:cache_hit_rate`).
+        prefilled_tokens: prompt tokens computed since the engine started, those of the cache left out.
         stamp: when the engine took the numbers, by its own clock; comparable only with itself.
     """
 
@@ -34,6 +35,7 @@ class EngineLoad:
     accept_length: float | None = None
     stamp: float | None = None
     cache_hits: float | None = None
+    prefilled_tokens: float | None = None
 
     def in_flight(self) -> int | None:
         """Requests the engine holds; None unless it told both parts."""
@@ -55,7 +57,7 @@ def finite(value: object) -> float | None:
 
 
 class ThroughputMeter:
-    """Tokens per second of one engine over the last seconds.
+    """Tokens per second of one engine over the last seconds, generated ones and computed ones of prompts.
 
     The rate of the token counter where there is one, since `gen_throughput` keeps its last value on an
     idle engine; else `gen_throughput` while the engine says that something runs.
@@ -66,7 +68,7 @@ class ThroughputMeter:
 
     def __init__(self, window: float = 5.0) -> None:
         self._window = window
-        self._samples: list[tuple[float, float]] = []
+        self._samples: list[tuple[float, float, float | None]] = []
         self._latest: EngineLoad | None = None
 
     def record(self, load: EngineLoad) -> None:
@@ -76,7 +78,7 @@ class ThroughputMeter:
             return
         if self._samples and load.generation_tokens < self._samples[-1][1]:
             self._samples.clear()  # the engine was restarted
-        self._samples.append((load.at, load.generation_tokens))
+        self._samples.append((load.at, load.generation_tokens, load.prefilled_tokens))
         while len(self._samples) > 2 and load.at - self._samples[1][0] >= self._window:
             del self._samples[0]
 
@@ -90,8 +92,17 @@ class ThroughputMeter:
             return 0.0 if idle else latest.gen_throughput
         if len(self._samples) < 2:
             return None
-        (began, first), (ended, last) = self._samples[0], self._samples[-1]
+        (began, first, _), (ended, last, _) = self._samples[0], self._samples[-1]
         return (last - first) / (ended - began) if ended > began else None
+
+    def prefilled_per_second(self) -> float | None:
+        """The same of prompts, up to the last reading; None where the engine does not count them."""
+        if len(self._samples) < 2:
+            return None
+        (began, _, first), (ended, _, last) = self._samples[0], self._samples[-1]
+        if first is None or last is None or ended <= began:
+            return None
+        return max(0.0, last - first) / (ended - began)
 
 
 class Readings:
@@ -131,3 +142,7 @@ class Readings:
     def tokens_per_second(self) -> float | None:
         """Tokens per second that the engine generates; None if not known."""
         return self._meter.per_second(self._clock()) if self.latest() else None
+
+    def prefilled_per_second(self) -> float | None:
+        """Prompt tokens per second that the engine computes; None if not known."""
+        return self._meter.prefilled_per_second() if self.latest() else None

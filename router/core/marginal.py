@@ -44,7 +44,9 @@ class MarginalPolicy:
         )
         learned = self.rules.marked(learned, seen.now)
         dwelt = state.switched_at is None or seen.now - state.switched_at >= self.rules.dwell
-        advantage = gain(state.regime.other, learned.effective, self.rules.tariff.hurdle(1))
+        advantage = gain(
+            state.regime.other, learned.effective, self.rules.tariff.hurdle(1, learned.effective, learned.mix)
+        )
         if advantage > LEAST_ADVANTAGE and dwelt:
             state = replace(state, regime=state.regime.other)
         reason = SwitchReason.HIGH if state.regime is Path.BASELINE else SwitchReason.LOW
@@ -66,4 +68,5 @@ class MarginalPolicy:
         if limit is not None and active >= limit:
             return 0.0
         rate = self.rules.calibration.tokens_per_second
-        return rate(path, active + 1, learned.effective) - rate(path, active, learned.effective)
+        mix = learned.mix
+        return rate(path, active + 1, learned.effective, mix) - rate(path, active, learned.effective, mix)

@@ -256,7 +256,14 @@ class Pair:
         active, found = self.ledger.active_on(path), self._measure(path)
         if found.active == active:
             return found
-        return PathLive(active, found.at, found.tokens_per_second, found.accept_length, found.cache_hits)
+        return PathLive(
+            active,
+            found.at,
+            found.tokens_per_second,
+            found.accept_length,
+            found.cache_hits,
+            found.prefilled_per_second,
+        )
 
     def _eligible(self, now: float) -> frozenset[Path]:
         """Paths that may get new requests: the good ones, or else those that only a probe doubts."""

@@ -88,7 +88,7 @@ class Inputs:
         forecast: the same at the load that is expected.
         stay: seconds for which load is expected to want it.
         price, drain: seconds of work that the switch costs, and seconds that the old path drains.
-        regret: seconds of work that staying had cost so far.
+        regret: seconds of work that staying had cost so far, to the usual number of requests.
     """
 
     policy: str

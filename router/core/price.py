@@ -46,20 +46,27 @@ class Tariff:
         object.__setattr__(self, "_hurdles", tuple(math.log(ratio) for ratio in known.break_even))
         object.__setattr__(self, "_steps", steps)
 
-    def hurdle(self, n: float) -> float:
-        """Logarithm of the break-even accept length at n requests."""
+    def hurdle(self, n: float, effective: float = 1.0, mix: float = 0.0) -> float:
+        """Logarithm of the break-even accept length at n requests.
+
+        With prompts the accept length moves only a part of the time, and what counts as one is what gives the
+        same gain at n requests: log(effective) - hurdle is the logarithm of the ratio of throughputs.
+        """
         n = min(max(1, n), len(self._hurdles))
+        if mix:
+            ratio = self.rate(Path.SPECULATIVE, n, effective, mix) / self.rate(Path.BASELINE, n, 1.0, mix)
+            return math.log(effective / ratio)
         return self._hurdles[n - 1] if isinstance(n, int) else math.log(self.calibration.break_even_at(n))
 
-    def rate(self, path: Path, n: float, effective: float) -> float:
-        """Tokens per second of the path alone at n requests."""
+    def rate(self, path: Path, n: float, effective: float, mix: float = 0.0) -> float:
+        """Tokens per second of the path alone at n requests; `mix`: see `Calibration.tokens_per_second`."""
         if not isinstance(n, int) or n > len(self._hurdles):
-            return self.calibration.tokens_per_second(path, n, effective)
-        if path is Path.SPECULATIVE:
-            return n * effective / self._steps[0][n]
-        return n / self._steps[1][n]
+            return self.calibration.tokens_per_second(path, n, effective, mix)
+        speculative = path is Path.SPECULATIVE
+        found = n * effective / self._steps[0][n] if speculative else n / self._steps[1][n]
+        return self.calibration.mixed_in(path, found, mix)
 
-    def settles_at(self, path: Path, demand: float, effective: float) -> float:
+    def settles_at(self, path: Path, demand: float, effective: float, mix: float = 0.0) -> float:
         """The requests in flight with which the path gives `demand` tokens per second; at most the limit.
 
         Arrivals that do not wait for answers ask for the same tokens of either engine, and each holds as many
@@ -68,13 +75,13 @@ class Tariff:
         low, high = 0.0, float(self.calibration.limit)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            if self.rate(path, middle, effective) < demand:
+            if self.rate(path, middle, effective, mix) < demand:
                 low = middle
             else:
                 high = middle
         return high
 
-    def price(self, to: Path, n: int, on_old: int, effective: float) -> Price:
+    def price(self, to: Path, n: int, on_old: int, effective: float, mix: float = 0.0) -> Price:
         """What it costs to go to the path now.
 
         While the old path drains both run at their mixed fractions; over that time half of its requests are
@@ -90,9 +97,9 @@ class Tariff:
         old, n = to.other, max(n, on_old)
         drain = self.calibration.drain_seconds(old, on_old)
         left = on_old / 2
-        together = self.rate(old, left, effective) * self._fraction(old)
-        together += self.rate(to, n - left, effective) * self._fraction(to)
-        lost = max(0.0, 1.0 - together / self.rate(old, n, effective))
+        together = self.rate(old, left, effective, mix) * self._fraction(old)
+        together += self.rate(to, n - left, effective, mix) * self._fraction(to)
+        lost = max(0.0, 1.0 - together / self.rate(old, n, effective, mix))
         prefill = self.calibration.path(to).prefill_seconds_per_token
         again = on_old * self.calibration.workload.prompt_tokens * prefill
         return Price(drain, lost * drain + again)

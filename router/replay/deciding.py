@@ -143,10 +143,14 @@ class ByPolicy:
                     engine.waiting,
                     generation_tokens=engine.tokens,
                     accept_length=gain,
+                    prefilled_tokens=engine.prefilled,
                 )
             )
             self._live[path] = PathLive(
-                at=self._gpu.now, tokens_per_second=readings.tokens_per_second(), accept_length=gain
+                at=self._gpu.now,
+                tokens_per_second=readings.tokens_per_second(),
+                accept_length=gain,
+                prefilled_per_second=readings.prefilled_per_second(),
             )
 
     def _log_line(self, engine: JumpEngine) -> float | None:

@@ -82,6 +82,7 @@ class JumpEngine:
         self.modes = tuple(modes)
         self.mode = self.modes[0]
         self.tokens = 0.0  # generated so far
+        self.prefilled = 0  # prompt tokens computed so far
         self._rng = rng
         self._gained = 0.0  # tokens that a request has gained that has been decoding from the beginning
         self._decoding: list[tuple[float, int, Job]] = []
@@ -188,6 +189,7 @@ class JumpEngine:
             job = self._waiting.popleft()
             self._fresh.append(job)
             uncached += job.prompt
+        self.prefilled += uncached
         batch = self.running
         self.busy = batch > 0
         if not batch:

@@ -1,12 +1,14 @@
 """What the calibrated policy promises, measured: `python -m router.replay.goals [--quick]`.
 
 * at a steady load outside [low, high] its mean latency is within 3 % of the better engine's, inside 8 %;
-* the watermarks 8/3 are beaten or equalled at every load (within 2 %: what finding out costs);
+* the watermarks 8/3 are beaten or equalled at every load: the interval of the ratio contains 1, or it is at
+  most 1.02, for the policy takes a gain below 2 % for noise;
 * on a day from idle to overload its mean latency is 20 % better than speculation's, and in the quiet half its
   time per token is 10 % better than the baseline's, where the oracle can do that;
 * it comes back to speculation no more often than once in a dwell.
 
-All ratios are of runs with the same arrivals.
+All ratios are paired: of two runs with the same seed, so with the same arrivals. Where the interval over the
+seeds contains the limit, more of them are played.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from router.core.band import band
+from router.core.calibrated import LEAST_GAIN
 from router.core.words import Path, Placement
 from router.replay.contenders import BASELINE_ONLY, CALIBRATED, FIXED, ORACLE, SPECULATIVE_ONLY, contenders
 from router.replay.figures import Estimate, Figures, Slo, estimate, summarise
@@ -31,7 +34,9 @@ from router.replay.run import Run, play
 from router.replay.spread import spread
 
 OUTSIDE, INSIDE = 1.03, 1.08
-EQUAL = 1.02
+EQUAL = 1.0 + LEAST_GAIN
+# So many times the seeds where the first ones leave it open whether a limit is kept.
+MORE = 4
 DAY, QUIET = 0.80, 0.90
 # Requests that arrive before this are the start, not the steady state.
 WARM_UP = 60.0
@@ -91,9 +96,19 @@ class Finding:
     possible: bool = True
 
     @property
+    def equal(self) -> bool:
+        """Whether the interval contains 1."""
+        return abs(self.value.mean - 1.0) <= self.value.within
+
+    @property
     def met(self) -> bool:
-        """Whether the mean keeps the limit, where anything can."""
-        return self.value.mean <= self.limit or not self.possible
+        """Whether the mean keeps the limit, or is 1 within its interval, where anything can."""
+        return self.value.mean <= self.limit or (self.limit >= 1.0 and self.equal) or not self.possible
+
+    @property
+    def open(self) -> bool:
+        """Whether more seeds might turn it."""
+        return self.possible and abs(self.value.mean - self.limit) <= self.value.within
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +118,22 @@ class _Trial:
     day: bool
 
 
-def check(plans: Sequence[Plan], seeds: int, jobs: int | None = 1) -> list[Finding]:
-    """All goals on these profiles; `jobs`: see `spread`."""
+def check(plans: Sequence[Plan], seeds: int, jobs: int | None = 1, more: int = 1) -> list[Finding]:
+    """All goals on these profiles; `jobs`: see `spread`.
+
+    Args:
+        more: so many times the seeds for loads at which they leave a goal open.
+    """
     trials = [_Trial(plan, load, load in plan.days) for plan in plans for load in (*plan.steady, *plan.days)]
-    return [each for found in spread(partial(_findings, seeds), trials, jobs, _said) for each in found]
+    return [each for found in spread(partial(_findings, seeds, more), trials, jobs, _said) for each in found]
 
 
-def _findings(seeds: int, trial: _Trial) -> list[Finding]:
-    return (_day if trial.day else _steady)(trial.plan, trial.load, seeds)
+def _findings(seeds: int, more: int, trial: _Trial) -> list[Finding]:
+    play_all = _day if trial.day else _steady
+    found = play_all(trial.plan, trial.load, seeds)
+    if more > 1 and any(each.open for each in found):
+        return play_all(trial.plan, trial.load, more * seeds)
+    return found
 
 
 def _said(trial: _Trial) -> None:
@@ -218,9 +241,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, help="processes; without it, as many as there are cores")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    found = check(QUICK if options.quick else FULL, options.seeds, options.jobs)
+    found = check(QUICK if options.quick else FULL, options.seeds, options.jobs, MORE)
     if options.json:
-        print(json.dumps([{**asdict(each), "met": each.met} for each in found], indent=2))
+        print(
+            json.dumps([{**asdict(each), "met": each.met, "equal": each.equal} for each in found], indent=2)
+        )
     else:
         Console(width=140).print(_table(found, options.seeds))
     return 0 if all(each.met for each in found) else 1
@@ -228,7 +253,9 @@ def main() -> int:
 
 def _table(found: Sequence[Finding], seeds: int) -> Table:
     table = Table(
-        title=f"mean latency of the calibrated policy, as ratios; {seeds} seeds", title_justify="left"
+        title=f"mean latency of the calibrated policy, as paired ratios; {seeds} seeds, {MORE * seeds} where "
+        "they leave a goal open",
+        title_justify="left",
     )
     for name in ("profile", "load", "goal", "ratio", "95 %", "at most", ""):
         table.add_column(name, justify="right" if name in ("ratio", "95 %", "at most") else "left")
@@ -248,6 +275,8 @@ def _table(found: Sequence[Finding], seeds: int) -> Table:
 def _word(found: Finding) -> str:
     if not found.met:
         return "missed"
+    if found.limit >= 1.0 and found.equal:
+        return "equal"
     return "" if found.value.mean <= found.limit else "beyond the oracle"
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from router.core.calibrated import CalibratedPolicy
 from router.core.calibration import Calibration, Reach
-from router.core.learned import PACE, WIDEST
 from router.core.live import Live, PathLive
+from router.core.pace import PACE, WIDEST
 from router.core.policy import PolicyState, Snapshot, Switch
 from router.core.words import Path, SwitchReason
 from tests.property.walks import BOTH, gaps, loads, paths
@@ -148,7 +148,7 @@ def test_a_switch_carries_what_decided_it(policy: CalibratedPolicy, seen: list[S
     for state, switch in follow(policy, PolicyState(), seen):
         if switch:
             assert switch.inputs is not None
-            assert switch.inputs.policy == "calibrated/1"
+            assert switch.inputs.policy == "calibrated/2"
             assert switch.inputs.rule in ("band", "regret")
             assert switch.inputs.gain > 0
             assert switch.inputs.price >= 0

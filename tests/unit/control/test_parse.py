@@ -160,6 +160,8 @@ def test_tokens_are_those_decoded_so_far_else_those_of_ended_requests() -> None:
     )
     assert read_gauges(ended.encode()).generation_tokens == 100
     assert read_gauges((ended + running).encode()).generation_tokens == 140
+    assert read_gauges(ended.encode()).prefilled_tokens is None
+    assert read_gauges((ended + running).encode()).prefilled_tokens == 7000
 
 
 def test_ranks_that_repeat_a_number_are_counted_once_and_data_parallel_ones_summed() -> None:

@@ -133,3 +133,31 @@ def test_an_engine_that_is_gone_leaves_no_numbers_behind() -> None:
     readings.record(counted(1.0, 90.0))
     assert readings.latest() == counted(1.0, 90.0)
     assert readings.tokens_per_second() is None, "a rate needs two readings of the same engine"
+
+
+def prefilled(at: float, tokens: float, prompts: float | None) -> EngineLoad:
+    return EngineLoad(at, generation_tokens=tokens, prefilled_tokens=prompts)
+
+
+@pytest.mark.parametrize(
+    ("readings", "rate"),
+    [
+        ([], None),
+        ([prefilled(0.0, 10.0, 500.0)], None),
+        ([prefilled(0.0, 10.0, 500.0), prefilled(2.0, 20.0, 4500.0)], 2000.0),
+        ([prefilled(0.0, 10.0, 500.0), prefilled(2.0, 20.0, None)], None),
+        ([prefilled(0.0, 10.0, None), prefilled(2.0, 20.0, 4500.0)], None),
+        ([prefilled(0.0, 10.0, 500.0), prefilled(2.0, 20.0, 100.0)], 0.0),
+        ([prefilled(2.0, 10.0, 500.0), prefilled(2.0, 10.0, 600.0)], None),
+    ],
+    ids=["none", "one", "two", "not told", "not told before", "falls", "at once"],
+)
+def test_prompt_tokens_have_a_rate_as_well(readings: list[EngineLoad], rate: float | None) -> None:
+    assert meter_of(*readings).prefilled_per_second() == rate
+    clock = FakeClock(2.0)
+    known = Readings(clock)
+    for reading in readings:
+        known.record(reading)
+    assert known.prefilled_per_second() == rate
+    clock.now = 100.0
+    assert known.prefilled_per_second() is None
