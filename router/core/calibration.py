@@ -189,11 +189,14 @@ class Calibration:
     mixed: tuple[MixedCell, ...] = ()
     workload: Workload = Workload()
     break_even: tuple[float, ...] = field(init=False, compare=False, repr=False)
+    _baseline_rates: tuple[float, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         limit = min(self.speculative.curve.last, self.baseline.curve.last)
         ratios = tuple(self.break_even_at(n) for n in range(1, limit + 1))
         object.__setattr__(self, "break_even", ratios)
+        rates = tuple(n / self.baseline.curve.at(n) for n in range(1, limit + 1))
+        object.__setattr__(self, "_baseline_rates", rates)
 
     @property
     def limit(self) -> int:
@@ -287,11 +290,11 @@ class Calibration:
         """Relative gains of speculation at 1, 2, … requests."""
         if not mix:
             return [accept_length / ratio - 1.0 for ratio in self.break_even]
+        # T_S/T_B = (1/T_B + mix·q_B) / (1/T_S + mix·q_S), above and below times T_B.
+        one, other = (mix * self.path(path).prefill_seconds_per_token for path in Path)
         return [
-            self.tokens_per_second(Path.SPECULATIVE, n, accept_length, mix)
-            / self.tokens_per_second(Path.BASELINE, n, None, mix)
-            - 1.0
-            for n in range(1, self.limit + 1)
+            (1.0 + other * rate) / (ratio / accept_length + one * rate) - 1.0
+            for ratio, rate in zip(self.break_even, self._baseline_rates, strict=True)
         ]
 
 
