@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest $(PYTEST_ARGS)
 
-.PHONY: help demo test test-core test-parts test-cases test-launch test-slow test-sglang test-sglang-slow sglang clients test-clients test-clients-sglang test-deploy test-dashboards dashboards panels test-page soak check format clean bench replay-goals policy-plots
+.PHONY: help demo test test-core test-parts test-cases test-launch test-slow test-sglang test-sglang-slow sglang clients test-clients test-clients-sglang bench-agreement test-deploy test-dashboards dashboards panels test-page soak check format clean bench replay-goals policy-plots
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,9 @@ test-clients: clients ## SDKs, curl and a load generator that nobody here wrote,
 
 test-clients-sglang: clients sglang ## the same SDKs and curl, between real engines
 	$(PYTEST) tests/clients -m "sglang"
+
+bench-agreement: clients sglang ## spec-router bench and SGLang's own generator on a real SGLang for CPUs, side by side (minutes)
+	$(BIN)/python -m tests.clients.agreement
 
 replay-goals: $(VENV)/.installed ## what the calibrated policy promises, measured in virtual time (ARGS=--quick: a minute)
 	$(BIN)/python -m router.replay.goals $(ARGS)
