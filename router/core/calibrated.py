@@ -130,8 +130,8 @@ class CalibratedPolicy:
             share = min(1.0, passed / watched)
             demand += (learned.rate - demand) * share
             usual += (state.last_n - usual) * share
-        # A second is lost by everybody who waits.
-        lost *= state.last_n / max(1.0, usual)
+        # A second is lost by everybody who waits in a burst; a lull does not make it forget.
+        lost *= max(1.0, state.last_n / max(1.0, usual))
         learned = self.marked(learned, seen.now)
         return learned.reckoned(
             regret=0.0 if state.detour else max(0.0, learned.regret + lost * passed),
