@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path as FilePath
 from random import Random
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from router.core.words import Placement
 from router.replay.contenders import BASELINE_ONLY, CALIBRATED, FIXED, SPECULATIVE_ONLY, contenders
 from router.replay.figures import Slo, summarise
-from router.replay.load import Load
+from router.replay.load import Load, read_load
 from router.replay.plant import load_plant
 from router.replay.run import Run, play
 
@@ -47,4 +49,13 @@ def test_it_is_no_worse_than_the_watermarks(profile: str, load: Load) -> None:
     """A burst that everybody waits in is worth a switch, however quiet it is most of the time."""
     found = {name: latency(run) for name, run in served(profile, load).items()}
     assert found[SPECULATIVE_ONLY] > 1.1 * found[BASELINE_ONLY], "speculation would do for this load"
+    assert found[CALIBRATED] <= 1.05 * found[FIXED]
+
+
+@pytest.mark.skipif("SPEC_ROUTER_SHARED" not in os.environ, reason="no recorded traffic")
+@pytest.mark.parametrize(("name", "rate"), [("code", 1.0), ("conv", 1.0), ("conv", 4.0)])
+def test_nor_is_it_on_recorded_traffic(name: str, rate: float) -> None:
+    """The Azure LLM inference trace of 2023: ten minutes of completions, and of chats at two rates."""
+    file = FilePath(os.environ["SPEC_ROUTER_SHARED"]) / f"traces/azure-llm-2023-{name}.csv"
+    found = {each: latency(run) for each, run in served("h200", read_load(str(file), rate, 600.0)).items()}
     assert found[CALIBRATED] <= 1.05 * found[FIXED]
