@@ -77,6 +77,7 @@ async def test_the_crossover_of_the_profile_is_found(strong: SimulatedPair, tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 async def test_speculation_that_never_pays_is_pinned_away(tmp_path: FilePath) -> None:
     """The user's own parallel benchmark: slower at every load."""
     async with engines("seed") as pair:
@@ -111,6 +112,7 @@ async def test_a_stop_keeps_what_was_measured(strong: SimulatedPair, tmp_path: F
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 async def test_the_router_comes_to_the_better_engine(strong: SimulatedPair, tmp_path: FilePath) -> None:
     """Within 10 % of the better one at 1 and at 16, where the other one is 20 % and more behind."""
     code, _, err = await calibrate(strong, tmp_path, *QUICK, "--json")
