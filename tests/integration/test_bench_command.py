@@ -64,6 +64,7 @@ async def test_throughput_is_that_of_the_profile(strong: Engines) -> None:
             assert cell["good"] is True
 
 
+@pytest.mark.slow
 async def test_through_the_router(
     strong: Engines, tmp_path: FilePath, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
