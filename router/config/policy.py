@@ -53,7 +53,10 @@ class PolicyRules(Section):
     def _only_calibrated(cls, calibration: str | None, info: ValidationInfo) -> str | None:
         kind = info.data.get("kind")
         if kind == "calibrated" and calibration is None:
-            raise Invalid("is needed by policy.kind calibrated", "a calibration file, as spec-router calibrate writes it")
+            raise Invalid(
+                "is needed by policy.kind calibrated",
+                "a calibration file, as spec-router calibrate writes it",
+            )
         if kind not in (None, "calibrated") and calibration is not None:
             raise Invalid(f"has no meaning with policy.kind {kind}", "null, or policy.kind calibrated")
         return calibration
