@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from router.bench.crew import Crew, Running
@@ -62,7 +62,7 @@ class Seen:
 
 
 class Held:
-    """A load in progress; `crew.begin` made it, `finish` ends it.
+    """A load in progress; `crew.begin` made it, `stop` and `samples` end it.
 
     Args:
         running: the load at the client processes.
@@ -146,10 +146,25 @@ class Held:
         return Seen(found, window, self._busy, tuple(notes), tuple(problems), self._late)
 
 
-async def measure(crew: Crew, load: Load, pace: Pace, clock: Callable[[], float]) -> Seen:
-    """One whole cell. What is open is closed if this is cancelled. Raises ClientDied."""
+async def measure(
+    crew: Crew,
+    load: Load,
+    pace: Pace,
+    clock: Callable[[], float],
+    before: Callable[[], Awaitable[object]] | None = None,
+) -> Seen:
+    """One whole cell. What is open is closed if this is cancelled.
+
+    Args:
+        before: waited for while the load goes on, before it is warmed up.
+
+    Raises:
+        ClientDied: a client process ended by itself.
+    """
     held = Held(crew.begin(load), load, clock)
     try:
+        if before is not None:
+            await before()
         await held.warm(pace.warm_up)
         window = await held.window(pace.seconds)
         held.stop()

@@ -7,12 +7,12 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import msgspec
 
+from router.bench.endings import ended, gone
 from router.bench.messages import Load, Order, Result, Sample, Status, Stop, frame, read_frame, reports
 
 LEAVE_WITHIN = 5.0
@@ -164,13 +164,6 @@ def _send(hand: _Hand, order: Order) -> None:
 async def _dismiss(hand: _Hand) -> None:
     if hand.process.stdin is not None:
         hand.process.stdin.close()
-    try:
-        async with asyncio.timeout(LEAVE_WITHIN):
-            await hand.process.wait()
-    except TimeoutError:
-        hand.process.kill()
-        await hand.process.wait()
+    await gone(hand.process, LEAVE_WITHIN)
     if hand.reading is not None:
-        hand.reading.cancel()
-        with suppress(asyncio.CancelledError):
-            await hand.reading
+        await ended(hand.reading)

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from router.bench.cell import Pace, Seen, measure
 from router.bench.crew import Crew
+from router.bench.endings import ended
 from router.bench.messages import Address, Answers, Load
 from router.bench.prompts import PromptSet
 from router.bench.watch import Told, Watch
@@ -89,9 +90,7 @@ async def sweep(
             seen = await unless(stopping, measure(crew, to_load(plan), pace, clock))
         finally:
             if watching:
-                watching.cancel()
-                with suppress(asyncio.CancelledError):
-                    await watching
+                await ended(watching)
         if seen is None:
             return
         told = watch.told(seen.window.begin, seen.window.end) if watch else Told()

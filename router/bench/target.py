@@ -9,6 +9,7 @@ import httpx
 from router.bench.call import ROUTES
 from router.bench.messages import Address
 from router.config.fields import URL_FORM
+from router.core.headers import bearer
 
 TIMEOUT = 10.0
 
@@ -53,9 +54,8 @@ async def find_address(
     parts = urlsplit(base)
     assert parts.hostname is not None
     assert parts.port is not None
-    headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
     try:
-        answer = await http.get(base + "/v1/models", headers=headers, timeout=TIMEOUT)
+        answer = await http.get(base + "/v1/models", headers=bearer(api_key), timeout=TIMEOUT)
     except httpx.HTTPError as error:
         raise Unreachable(f"{base}: no answer ({type(error).__name__})") from None
     return Address(parts.hostname, parts.port, route, model or _first_model(answer, base), api_key)

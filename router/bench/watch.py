@@ -10,6 +10,7 @@ from statistics import fmean
 import httpx
 
 from router.control.parse import read_gauges, read_loads
+from router.core.headers import bearer
 
 EVERY = 0.5
 TIMEOUT = 2.0
@@ -47,7 +48,7 @@ class Watch:
     ) -> None:
         self._http = http
         self._url = url
-        self._headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        self._headers = bearer(api_key)
         self._clock = clock
         self._absent: set[str] = set()
         self._lengths: list[tuple[float, float]] = []

@@ -6,12 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
+from router.bench.figures import LEAST_SUCCESS
 from router.calibrate.measured import Alone, Both, Measured
 from router.calibrate.words import percent, share
 from router.core.words import Path, Placement
 
-# Failed requests cost no tokens and little time: an engine that fails looks faster or slower than it is.
-LEAST_SUCCESS = 0.99
 LEAST_IN_COMMON = 3
 # Speculation pays at low load or nowhere; a sweep that begins above says nothing about it.
 LOWEST = 2

@@ -9,6 +9,7 @@ import httpx
 from router.bench.messages import Address
 from router.bench.target import TIMEOUT, Unreachable, find_address
 from router.control.parse import read_identity, read_loads
+from router.core.headers import bearer
 from router.core.identity import Identity
 from router.core.words import Path
 
@@ -44,7 +45,7 @@ async def find_engine(
         WrongEngines: it does not say what it is, or has work already.
     """
     address = await find_address(http, url, route, model, api_key)
-    headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+    headers = bearer(api_key)
     identity = read_identity(await _get(http, url + "/server_info", headers))
     if identity is None:
         raise WrongEngines(

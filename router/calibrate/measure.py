@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from random import Random
 from statistics import median
@@ -15,6 +15,7 @@ import httpx
 from router.bench.call import Client, body
 from router.bench.cell import Held, Pace, measure
 from router.bench.crew import Crew
+from router.bench.endings import ended
 from router.bench.figures import Window
 from router.bench.messages import Answers, Load, Sample
 from router.bench.prompts import synthetic
@@ -83,7 +84,7 @@ class Measurer:
         for crew in self._crews.values():
             await self._stack.enter_async_context(crew)
         for watch in self._watches.values():
-            self._stack.push_async_callback(_end, asyncio.create_task(watch.run()))
+            self._stack.push_async_callback(ended, asyncio.create_task(watch.run()))
         return self
 
     async def __aexit__(
@@ -214,9 +215,3 @@ class Measurer:
 
 def _ttft(samples: list[Sample]) -> float:
     return median((one.first or 0.0) - one.started for one in samples)
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task

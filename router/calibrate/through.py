@@ -15,8 +15,9 @@ from tempfile import TemporaryDirectory
 import httpx
 import yaml
 
-from router.bench.cell import Held
+from router.bench.cell import measure
 from router.bench.crew import Crew
+from router.bench.endings import gone
 from router.bench.messages import Address
 from router.calibrate.engines import Engine
 from router.calibrate.measure import Settings
@@ -75,16 +76,12 @@ class ThroughRouter:
         """One load, once the router has come to its path and the other one is empty. Raises ClientDied."""
         settings, plan = self._settings, step.plan
         load = plan.load(self._between.address, settings.answers, settings.seed)
-        held = Held(self._crew.begin(load), load, self._clock)
-        try:
-            problems = await self._settled(plan.concurrency)
-            await held.warm(settings.pace.warm_up)
-            window = await held.window(settings.pace.seconds)
-            held.stop()
-            seen = held.seen(await held.samples(), window)
-        except BaseException:
-            held.cut()
-            raise
+        problems: list[str] = []
+
+        async def settled() -> None:
+            problems.extend(await self._settled(plan.concurrency))
+
+        seen = await measure(self._crew, load, settings.pace, self._clock, settled)
         found = seen.figures
         return Routed(
             concurrency=plan.concurrency,
@@ -200,9 +197,4 @@ def _end_of(log: FilePath) -> str:
 async def _leave(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         process.terminate()
-    try:
-        async with asyncio.timeout(LEAVE_WITHIN):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+    await gone(process, LEAVE_WITHIN)

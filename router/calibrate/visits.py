@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from router.calibrate.check import LEAST_SUCCESS
+from router.bench.figures import LEAST_SUCCESS
 from router.calibrate.derive import Derived
 from router.calibrate.measured import Alone, Measured
 from router.calibrate.sheet import Sheet

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from router.bench.report import percent as rounded_down
+
 
 def percent(value: float | None, digits: int = 0, *, sign: bool = False) -> str:
     """A share in percent, or a dash where there is none."""
@@ -26,4 +28,4 @@ def number(value: float | None, digits: int = 2) -> str:
 
 def share(value: float) -> str:
     """A share in percent, rounded down so that 98.96 % does not read as 99 %."""
-    return f"{math.floor(value * 1000 + 1e-9) / 10:g} %" if math.isfinite(value) else "–"
+    return rounded_down(value) if math.isfinite(value) else "–"

@@ -7,14 +7,12 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
 import httpx
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from router.bench.cell import Pace
 from router.bench.crew import ClientDied, Crew
@@ -25,6 +23,7 @@ from router.bench.report import as_csv, as_table, percent, remarks, row
 from router.bench.sweep import Cell, Plan, plans, sweep, unless
 from router.bench.target import BadTarget, Unreachable, base_url, find_address
 from router.bench.watch import Watch
+from router.cli.progress import measuring_progress
 from router.cli.signals import Signals
 from router.cli.targets import KEY_VARIABLE, BadInput
 from router.plotting import PlotsMissing, figure_class
@@ -139,11 +138,11 @@ async def _measure(
 ) -> None:
     """Measure into `cells`. Raises ClientDied."""
     async with Crew(options.processes) as crew:
-        with progress(len(todo)) as tell:
+        with measuring_progress(len(todo)) as tell:
 
             def on_cell(cell: Cell) -> None:
                 cells.append(cell)
-                tell(cell)
+                tell(line(cell), bad=cell.bad)
 
             await sweep(
                 crew,
@@ -193,24 +192,6 @@ def _document(options: BenchOptions, cells: Sequence[Cell], url: str) -> dict[st
 
 def _length(answers: Answers) -> str:
     return f"{'exactly' if answers.fixed else 'at most'} {answers.max_tokens} tokens"
-
-
-@contextmanager
-def progress(count: int) -> Iterator[Callable[[Cell], None]]:
-    """A bar on a terminal, a line for each cell elsewhere; both on stderr."""
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        yield lambda cell: print(line(cell), file=sys.stderr)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("measuring", total=count)
-
-        def tell(cell: Cell) -> None:
-            bar.console.print(line(cell), markup=False, style="red" if cell.bad else None)
-            bar.advance(task)
-
-        yield tell
 
 
 def line(cell: Cell) -> str:

@@ -6,15 +6,13 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from random import Random
 
 import httpx
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from router.bench.crew import ClientDied
 from router.bench.prompts import PromptSet, chosen, prompt_sets
@@ -30,6 +28,7 @@ from router.calibrate.run import Found, Job, measure_engines, measure_router
 from router.calibrate.steps import Step, Through, engine_steps, seconds_at_least
 from router.calibrate.through import RouterFailed
 from router.calibration import dump_calibration
+from router.cli.progress import measuring_progress
 from router.cli.signals import Signals
 from router.cli.targets import BadInput, find_targets
 from router.config import ConfigError
@@ -104,7 +103,12 @@ async def _calibrate(options: CalibrateOptions) -> int:
         job = Job(engines, options.placement, options.settings, options.command)
         steps = engine_steps(options.concurrencies, sets, options.repeats, options.placement)
         later = len(options.concurrencies) * len(sets) if options.router else 0
-        with _progress(options, steps, later) as tell:
+        _foretell(options, steps, later)
+        with measuring_progress(len(steps) + later) as bar:
+
+            def tell(step: Step | Through, found: Found) -> None:
+                bar(line(step, found))
+
             measured = await measure_engines(job, steps, http, time.monotonic, tell, signals.stopping)
             _keep(options, measured)
             if options.router and not signals.stopping.is_set():
@@ -169,27 +173,11 @@ def _conclude(options: CalibrateOptions, measured: Measured) -> int:
     return 0 if result.verdict.usable else UNUSABLE
 
 
-@contextmanager
-def _progress(
-    options: CalibrateOptions, steps: Sequence[Step], later: int
-) -> Iterator[Callable[[Step | Through, Found], object]]:
-    """A bar on a terminal, a line for each step elsewhere; both on stderr."""
-    console = Console(stderr=True, highlight=False)
+def _foretell(options: CalibrateOptions, steps: Sequence[Step], later: int) -> None:
+    """How long it will take."""
     pace = options.settings.pace
     minutes = (seconds_at_least(steps, pace.seconds, pace.warm_up) + later * pace.seconds) / 60
-    console.print(f"{len(steps) + later} measurements, {minutes:.0f} minutes at the least")
-    if not console.is_terminal:
-        yield lambda step, found: print(line(step, found), file=sys.stderr)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("measuring", total=len(steps) + later)
-
-        def tell(step: Step | Through, found: Found) -> None:
-            bar.console.print(line(step, found), markup=False)
-            bar.advance(task)
-
-        yield tell
+    print(f"{len(steps) + later} measurements, {minutes:.0f} minutes at the least", file=sys.stderr)
 
 
 def line(step: Step | Through, found: Found) -> str:

@@ -34,6 +34,11 @@ CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key"})
 _SANE_ID = re.compile(rb"[A-Za-z0-9._~:/+=@-]{1,128}")
 
 
+def bearer(key: str | None) -> dict[str, str]:
+    """The header that shows a key to a server; none without a key."""
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
 def connection_options(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
     """Header names that `Connection` declares to be for this hop only, lower case."""
     named: set[bytes] = set()

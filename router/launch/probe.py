@@ -11,6 +11,8 @@ from typing import Any
 
 import httpx
 
+from router.core.headers import bearer
+
 DECODE_TOKENS = 32
 PROMPT_TOKENS = 16
 FIRST_TOKEN_ID = 10
@@ -112,7 +114,7 @@ async def _generate(
     }
     try:
         answer = await client.post(
-            f"{target.url}/generate", json=body, headers=_headers(target), timeout=timeout
+            f"{target.url}/generate", json=body, headers=bearer(target.api_key), timeout=timeout
         )
         made = answer.json() if answer.status_code == 200 else None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
@@ -125,10 +127,6 @@ async def _generate(
 
 async def _get(client: httpx.AsyncClient, target: Target, route: str, timeout: float) -> httpx.Response:
     try:
-        return await client.get(target.url + route, headers=_headers(target), timeout=timeout)
+        return await client.get(target.url + route, headers=bearer(target.api_key), timeout=timeout)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise NotYet(f"{route}: {type(error).__name__} {error}".strip()) from None
-
-
-def _headers(target: Target) -> dict[str, str]:
-    return {"authorization": f"Bearer {target.api_key}"} if target.api_key else {}

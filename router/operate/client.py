@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx
 
+from router.core.headers import bearer
+
 LIMIT = 10.0
 
 
@@ -35,13 +37,12 @@ class AdminClient:
         return self._ask(method, target, body)
 
     def _ask(self, method: str, target: str, body: dict[str, Any] | None) -> Any:
-        headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
         try:
             answer = httpx.request(
                 method,
                 self.url.rstrip("/") + target,
                 json=body,
-                headers=headers,
+                headers=bearer(self.token),
                 timeout=LIMIT,
                 trust_env=False,
             )

@@ -11,6 +11,7 @@ import httpx
 
 from router.control.client import Endpoint, Unanswered, get
 from router.control.parse import read_identity
+from router.core.headers import bearer
 from router.core.identity import Identity
 from router.core.load import finite
 from router.core.words import Path
@@ -77,8 +78,7 @@ class Asker:
             "top_logprobs_num": TOP,
             "return_text_in_logprobs": True,
         }
-        key = self._target.api_key
-        headers = {"authorization": f"Bearer {key}"} if key else {}
+        headers = bearer(self._target.api_key)
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await self._client.post(

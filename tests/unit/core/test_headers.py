@@ -8,6 +8,7 @@ from router.core.headers import (
     CREDENTIALS,
     HOP_BY_HOP,
     Headers,
+    bearer,
     connection_options,
     header,
     request_headers,
@@ -113,3 +114,9 @@ def test_the_first_value_of_a_header() -> None:
 )
 def test_which_request_ids_of_clients_are_taken(value: bytes | None, sane: bool) -> None:
     assert sane_request_id(value) == (value if sane else None)
+
+
+def test_a_key_is_shown_where_there_is_one() -> None:
+    """An empty key, as an unset variable gives it, is none."""
+    assert bearer("sk-1") == {"authorization": "Bearer sk-1"}
+    assert bearer(None) == bearer("") == {}
